@@ -420,6 +420,9 @@ mod tests {
             let encoding = answer.headers().get("content-encoding").map(HeaderValue::as_bytes);
             let expected = is_compressed.then_some(&b"gzip"[..]);
             assert_eq!((answer.status().as_u16(), encoding), (200, expected), "{path} {accepted}");
+            // Also what was not compressed depends on what the client accepts.
+            let vary: Vec<_> = answer.headers().get_all("vary").collect();
+            assert_eq!(vary, ["accept-encoding"], "{path} {accepted}");
         }
     }
 

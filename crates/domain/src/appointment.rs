@@ -186,8 +186,7 @@ fn in_either_form<T>(text: &str, read: impl Fn(&str) -> Option<T>) -> Option<T> 
 
 /// Reads an ISO 8601 datetime in UTC (`Z` or a zero offset).
 pub fn parse_utc(text: &str) -> Option<OffsetDateTime> {
-    let instant =
-        in_either_form(text, |text| OffsetDateTime::parse(text, &Iso8601::PARSING).ok())?;
+    let instant = in_either_form(text, |text| OffsetDateTime::parse(text, &Iso8601::PARSING).ok())?;
     let whole = text.contains('T') && instant.offset().is_utc();
     (whole && (1..=9999).contains(&instant.year())).then_some(instant)
 }

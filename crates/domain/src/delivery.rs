@@ -499,6 +499,19 @@ mod tests {
     }
 
     #[test]
+    fn change_of_who_has_asked_has_no_mail() {
+        let subject = |fields: &[&str]| {
+            let changed = fields.iter().map(|field| (*field).to_owned()).collect();
+            MailSubject::of(EventType::OrderChanged, Some(&EventChange::Fields { changed }))
+        };
+        assert_eq!(subject(&["/requestedBy/userId", "/requestedBy/userRole"]), None);
+        let lender = "/signingDetailsFormData/lender";
+        for fields in [&[lender][..], &["/requestedBy/userId", lender]] {
+            assert_eq!(subject(fields), Some(MailSubject::Changed));
+        }
+    }
+
+    #[test]
     fn news_that_is_not_true_any_more_does_not_leave() {
         use MailSubject::{
             Cancelled, Changed, Confirmed, Created, DocumentReplaced, DocumentsAdded, NotSigned,

@@ -102,10 +102,8 @@ mod tests {
 
     #[test]
     fn each_header_must_permit_the_version() {
-        let since = |since| Precondition {
-            unmodified_since: Some(since),
-            ..Precondition::<u8>::default()
-        };
+        let since =
+            |since| Precondition { unmodified_since: Some(since), ..Precondition::<u8>::default() };
         for (precondition, is_true) in [
             (Precondition::default(), true),
             (Precondition::expecting(vec![]), false),

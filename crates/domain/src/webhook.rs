@@ -131,7 +131,9 @@ impl Endpoint {
         let disabled = self.disabled.map(|(at, by)| format!("{at} {}", by.as_str()));
         let description = self.description.as_deref();
         let events = self.events.iter().map(|event| event.as_str());
-        for part in [Some(&*self.url), description, disabled.as_deref()].into_iter().chain(events.map(Some)) {
+        for part in
+            [Some(&*self.url), description, disabled.as_deref()].into_iter().chain(events.map(Some))
+        {
             hash.update(part.map_or(u64::MAX, |part| part.len() as u64).to_be_bytes());
             hash.update(part.unwrap_or_default());
         }

@@ -62,8 +62,7 @@ impl DocumentBeforeRow {
     pub fn into_document(self) -> Result<DocumentBefore, Unreadable> {
         let order_id = self.order_id;
         let unreadable = |column: &str| Unreadable::new("documents of order", &order_id, &column);
-        let position =
-            |position: i32| u32::try_from(position).map_err(|_| unreadable("position"));
+        let position = |position: i32| u32::try_from(position).map_err(|_| unreadable("position"));
         Ok(DocumentBefore {
             kind: if self.signed { DocumentKind::Signed } else { DocumentKind::ToSign },
             position: position(self.position)?,

@@ -52,12 +52,15 @@ impl Preconditions {
     /// Checks the preconditions of a creation. Before it there is nothing that `If-Match` could name, and nothing for
     /// the other headers to exclude.
     pub(crate) fn check_creation(&self) -> Result<(), Problem> {
-        if self.0.headers().contains_key(IF_MATCH) {
-            let detail = "If-Match names a version, and this request creates something new. Send it without.";
-            return Err(Problem::new(ProblemCode::PreconditionFailed, detail));
-        }
-        Ok(())
+        if self.0.headers().contains_key(IF_MATCH) { Err(nothing_to_match()) } else { Ok(()) }
     }
+}
+
+/// Reports a creation that is to change a version.
+pub(crate) fn nothing_to_match() -> Problem {
+    let detail = "A precondition is false, so nothing was created: If-Match names a version, and a new thing \
+                  has none. Send the request without it.";
+    Problem::new(ProblemCode::PreconditionFailed, detail)
 }
 
 /// Returns the tags of a header, as they were sent; `None` for `*`.
@@ -95,7 +98,8 @@ mod tests {
 
     fn of(headers: &[(&'static str, &'static str)]) -> Precondition<u8> {
         let request = TestRequest::post();
-        let request = headers.iter().fold(request, |request, header| request.append_header(*header));
+        let request =
+            headers.iter().fold(request, |request, header| request.append_header(*header));
         let preconditions = Preconditions::of(&request.to_http_request());
         preconditions.of_versions(|tag| bare(tag).parse().ok())
     }
@@ -109,9 +113,15 @@ mod tests {
             (&[][..], any()),
             (&[("if-match", "*")], any()),
             (&[("if-match", "")], Precondition::expecting(vec![])),
-            (&[("if-match", "\"1\", W/\"2\", x"), ("if-match", "3")], Precondition::expecting(vec![1, 2, 3])),
+            (
+                &[("if-match", "\"1\", W/\"2\", x"), ("if-match", "3")],
+                Precondition::expecting(vec![1, 2, 3]),
+            ),
             (&[("if-none-match", "*")], Precondition { excluded: Versions::Any, ..any() }),
-            (&[("if-none-match", "\"1\"")], Precondition { excluded: Versions::These(vec![1]), ..any() }),
+            (
+                &[("if-none-match", "\"1\"")],
+                Precondition { excluded: Versions::These(vec![1]), ..any() },
+            ),
             (&[("if-unmodified-since", date)], Precondition { unmodified_since: since, ..any() }),
             (&[("if-unmodified-since", "yesterday")], any()),
             (&[("if-unmodified-since", date), ("if-match", "1")], Precondition::expecting(vec![1])),

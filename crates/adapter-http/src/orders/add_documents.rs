@@ -1,7 +1,7 @@
 //! `POST /api/order/{order_id}/documents` and `…/signed-documents`: the client adds documents to an
 //! order, and the signing service the signed ones.
 
-use actix_web::{HttpRequest, HttpResponse, web};
+use actix_web::{HttpRequest, HttpResponse, http::header, web};
 use domain::{
     api_key::{ApiKey, Scope},
     document::DocumentKind,
@@ -166,6 +166,8 @@ fn response(
     let url = path::of_documents(&api.base_path, added.order_id, kind);
     let (positions, total) = (added.range.first_position.., added.range.total);
     let is_signed = kind == DocumentKind::Signed;
+    let first = format!("{url}/{}", added.range.first_position);
+    response.insert_header((header::LOCATION, first));
     let record =
         |(position, document)| DocumentRecord::new(document, kind, position, added.replaces, &url);
     response.json(AddedRecord {

@@ -41,8 +41,7 @@ pub(crate) async fn add(
     let attempt = claim.map(|claim| attempt(claim, &operation, &sent.text, &[])).transpose()?;
     let adding = api.add_note.by(&admitted).clone();
     let (changer, precondition) = (admitted.changer(), version::of_order(&preconditions));
-    let work =
-        async move { adding.add(changer, id, sent, precondition, attempt.as_ref()).await };
+    let work = async move { adding.add(changer, id, sent, precondition, attempt.as_ref()).await };
     let AddedNote { note: added, replayed } = api.detached.run_to_end(work, drop).await?;
     let messages = ["note added", "note added before, answered again"];
     note(&request, |notes| notes.message = Some(messages[usize::from(replayed)]));

@@ -51,8 +51,11 @@ pub(crate) async fn update(
     let body = json::read_object(&request, payload, &api.json_bodies, admitted.key()).await?;
     let change = ChangeRequest::parse(body).map_err(OrderError::rejected)?;
     let precondition = version::of_order(&preconditions);
-    let order =
-        api.change_order.by(&admitted).change(admitted.changer(), id, &change, &precondition).await?;
+    let order = api
+        .change_order
+        .by(&admitted)
+        .change(admitted.changer(), id, &change, &precondition)
+        .await?;
     Ok(answer(&request, &order, "order changed"))
 }
 
@@ -71,8 +74,11 @@ pub(crate) async fn cancel(
         json::read_optional_object(&request, payload, &api.json_bodies, admitted.key()).await?;
     let cancel = CancelRequest::parse(body).map_err(OrderError::rejected)?;
     let precondition = version::of_order(&preconditions);
-    let order =
-        api.change_order.by(&admitted).cancel(admitted.changer(), id, &cancel, &precondition).await?;
+    let order = api
+        .change_order
+        .by(&admitted)
+        .cancel(admitted.changer(), id, &cancel, &precondition)
+        .await?;
     Ok(answer(&request, &order, "order cancelled"))
 }
 

@@ -6,8 +6,8 @@ use tracing::Instrument as _;
 
 use crate::{
     admission::{
-        authentication::admit, fingerprint::attempt, idempotency_key,
-        preconditions::Preconditions, rate_limit::Policy,
+        authentication::admit, fingerprint::attempt, idempotency_key, preconditions::Preconditions,
+        rate_limit::Policy,
     },
     body::json,
     orders::created::{self, JSON},

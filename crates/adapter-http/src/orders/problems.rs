@@ -37,8 +37,8 @@ impl From<OrderError> for Problem {
             ),
             OrderError::Changed => Self::new(
                 ProblemCode::PreconditionFailed,
-                "A precondition is false: If-Match, If-None-Match or If-Unmodified-Since does not permit the \
-                 version of now. Nothing was changed. Read it again, and send its ETag in If-Match.",
+                "A precondition is false, so nothing was changed. Read the order or the document again, and \
+                 send its ETag in If-Match.",
             ),
             OrderError::Cancelled => Self::new(
                 ProblemCode::OrderCancelled,

@@ -21,7 +21,8 @@ pub(crate) async fn withdraw(
     request: HttpRequest,
     api: State,
 ) -> Answer {
-    withdraw_kind(audit, &preconditions, &request, &api, DocumentKind::ToSign, Scope::OrdersCreate).await
+    withdraw_kind(audit, &preconditions, &request, &api, DocumentKind::ToSign, Scope::OrdersCreate)
+        .await
 }
 
 pub(crate) async fn withdraw_signed(
@@ -30,7 +31,8 @@ pub(crate) async fn withdraw_signed(
     request: HttpRequest,
     api: State,
 ) -> Answer {
-    withdraw_kind(audit, &preconditions, &request, &api, DocumentKind::Signed, Scope::OrdersUpdate).await
+    withdraw_kind(audit, &preconditions, &request, &api, DocumentKind::Signed, Scope::OrdersUpdate)
+        .await
 }
 
 async fn withdraw_kind(

@@ -50,11 +50,7 @@ pub(crate) async fn list(request: HttpRequest, api: State) -> Answer {
     list::page(&request, url, &paging, Others::from(&page), records)
 }
 
-pub(crate) async fn test(
-    preconditions: Preconditions,
-    request: HttpRequest,
-    api: State,
-) -> Answer {
+pub(crate) async fn test(preconditions: Preconditions, request: HttpRequest, api: State) -> Answer {
     let (owner, id) = find(&request, &api).await?;
     let delivery = api.webhooks.test(owner, id, &version::of_webhook(&preconditions)).await?;
     note_webhook(&request, id, "webhook test accepted");

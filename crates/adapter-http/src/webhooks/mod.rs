@@ -5,6 +5,6 @@ pub(crate) mod endpoint;
 pub(crate) mod path;
 pub(crate) mod problems;
 pub(crate) mod record;
-mod version;
 #[cfg(test)]
 mod test_endpoint;
+mod version;

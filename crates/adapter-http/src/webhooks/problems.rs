@@ -12,8 +12,8 @@ impl From<WebhooksError> for Problem {
             WebhooksError::NotFound | WebhooksError::UnknownCursor => Self::no_such_webhook(),
             WebhooksError::Changed => Self::new(
                 ProblemCode::PreconditionFailed,
-                "A precondition is false: If-Match, If-None-Match or If-Unmodified-Since does not permit the \
-                 webhook of now. Nothing was changed. Read it again, and send its ETag in If-Match.",
+                "A precondition is false, so nothing was changed. Read the webhook again, and send its ETag in \
+                 If-Match.",
             ),
             WebhooksError::Disabled => Self::new(
                 ProblemCode::WebhookDisabled,

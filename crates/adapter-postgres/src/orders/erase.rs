@@ -22,7 +22,8 @@ use sql_rows::{
     },
     uploads::{condemned, ended_uploads, uploads_of_erased},
     webhook_deliveries::{
-        HeldWebhook, attempted_webhooks, attempted_webhooks_of_erased, erasable_webhooks_of, webhooks_with_bodies,
+        HeldWebhook, attempted_webhooks, attempted_webhooks_of_erased, erasable_webhooks_of,
+        webhooks_with_bodies,
     },
 };
 

@@ -1,6 +1,10 @@
 //! Changes of the status or the notary of an order, and first downloads.
 
-use diesel::{dsl::sql, prelude::*, sql_types::{Bool, Nullable}};
+use diesel::{
+    dsl::sql,
+    prelude::*,
+    sql_types::{Bool, Nullable},
+};
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::ports::{Download, ListedOrder, OrderUpdate};
 use sql_rows::{

@@ -68,7 +68,8 @@ pub(super) async fn lease_due(
     let taken = diesel::update(table.filter(id.eq_any(ids)))
         .set((leased_until.eq(until), lease_token.eq(lease_token + 1)))
         .returning((WebhookDeliveryRow::as_select(), lease_token, body));
-    let rows: Vec<(WebhookDeliveryRow, i64, Option<String>)> = taken.get_results(connection).await?;
+    let rows: Vec<(WebhookDeliveryRow, i64, Option<String>)> =
+        taken.get_results(connection).await?;
     let (leases, unreadable) = leases(rows, waiting, &chosen);
     if !unreadable.is_empty() {
         let later = Utc(now.0.saturating_add(UNREADABLE_DELAY));

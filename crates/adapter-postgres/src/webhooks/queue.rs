@@ -11,9 +11,8 @@ use domain::{
     api_key::Owner,
     ports::{
         Cursor, DeliveryPageQuery, NewWebhookDelivery, Page, ReplayBatch, Replayed, Retried,
-        StoreError,
-        UnreadableRow, WebhookAttempted, WebhookLease, WebhookQueue, WebhookSlots, WebhookStats,
-        WebhooksSettled,
+        StoreError, UnreadableRow, WebhookAttempted, WebhookLease, WebhookQueue, WebhookSlots,
+        WebhookStats, WebhooksSettled,
     },
     webhook::{EndpointId, EndpointPrecondition, EventType, WebhookDelivery, WebhookDeliveryId},
 };

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use contract_tests::samples::{LIVE, NOW, WEBHOOK_SLOTS, WINDOW, new_endpoint, new_order};
 use domain::{
-    webhook::EndpointPrecondition,
     ports::{Dispatch, NewWebhookDelivery, OrderRepo as _, Outbox as _, WebhookQueue, WebhookRepo},
+    webhook::EndpointPrecondition,
     webhook::EventType,
 };
 use time::Duration;
@@ -39,7 +39,11 @@ async fn webhook_that_is_added_beside_a_lease_is_due() {
             if is_event {
                 assert_eq!(adder.dispatch(&[dispatch], NOW).await.unwrap(), [event]);
             } else {
-                adder.add_test(LIVE, endpoint, "key", &EndpointPrecondition::NONE, NOW).await.unwrap().unwrap();
+                adder
+                    .add_test(LIVE, endpoint, "key", &EndpointPrecondition::NONE, NOW)
+                    .await
+                    .unwrap()
+                    .unwrap();
             }
         });
         until("the call waits or ends", async || {

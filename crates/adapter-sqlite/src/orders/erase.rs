@@ -21,7 +21,8 @@ use sql_rows::{
     },
     uploads::{condemned, ended_uploads, uploads_of_erased},
     webhook_deliveries::{
-        HeldWebhook, attempted_webhooks, attempted_webhooks_of_erased, erasable_webhooks_of, webhooks_with_bodies,
+        HeldWebhook, attempted_webhooks, attempted_webhooks_of_erased, erasable_webhooks_of,
+        webhooks_with_bodies,
     },
 };
 
@@ -123,8 +124,9 @@ fn empty(
             .set(HeldMail::since(at))
             .execute(connection)?;
     }
-    let webhooks: Vec<i64> =
-        erasable_webhooks_of(ids.to_vec()).select(webhook_deliveries::id).get_results(connection)?;
+    let webhooks: Vec<i64> = erasable_webhooks_of(ids.to_vec())
+        .select(webhook_deliveries::id)
+        .get_results(connection)?;
     for webhooks in pieces(webhooks) {
         let with_bodies = webhooks_with_bodies(webhooks.clone());
         let without = webhook_deliveries::body.eq(None::<String>);

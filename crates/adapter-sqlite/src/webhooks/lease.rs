@@ -35,10 +35,11 @@ pub(crate) fn lease_due(
     }
     let chosen = chosen(&waiting, slots);
     let put_offs = put_offs(&waiting, &chosen);
-    let rows: Vec<(WebhookDeliveryRow, i64, Option<String>)> = diesel::update(table.filter(id.eq_any(&chosen)))
-        .set((leased_until.eq(until), lease_token.eq(lease_token + 1)))
-        .returning((WebhookDeliveryRow::as_select(), lease_token, body))
-        .get_results(connection)?;
+    let rows: Vec<(WebhookDeliveryRow, i64, Option<String>)> =
+        diesel::update(table.filter(id.eq_any(&chosen)))
+            .set((leased_until.eq(until), lease_token.eq(lease_token + 1)))
+            .returning((WebhookDeliveryRow::as_select(), lease_token, body))
+            .get_results(connection)?;
     let (leases, unreadable) = leases(rows, waiting, &chosen);
     if !unreadable.is_empty() {
         let later = Utc(now.0.saturating_add(UNREADABLE_DELAY));

@@ -11,9 +11,8 @@ use domain::{
     api_key::Owner,
     ports::{
         Cursor, DeliveryPageQuery, NewWebhookDelivery, Page, ReplayBatch, Replayed, Retried,
-        StoreError,
-        UnreadableRow, WebhookAttempted, WebhookLease, WebhookQueue, WebhookSlots, WebhookStats,
-        WebhooksSettled,
+        StoreError, UnreadableRow, WebhookAttempted, WebhookLease, WebhookQueue, WebhookSlots,
+        WebhookStats, WebhooksSettled,
     },
     webhook::{EndpointId, EndpointPrecondition, EventType, WebhookDelivery, WebhookDeliveryId},
 };
@@ -125,8 +124,10 @@ impl WebhookQueue for SqliteStore {
         at: OffsetDateTime,
     ) -> Result<Replayed, StoreError> {
         let (batch, precondition) = (*batch, precondition.clone());
-        self.transaction(move |connection| replay_batch(connection, owner, endpoint, batch, &precondition, at))
-            .await
+        self.transaction(move |connection| {
+            replay_batch(connection, owner, endpoint, batch, &precondition, at)
+        })
+        .await
     }
 
     async fn list(&self, failed: bool, limit: usize) -> Result<Vec<WebhookDelivery>, StoreError> {

@@ -6,11 +6,10 @@ use domain::{
     api_key::{Owner, Party},
     ports::{
         Cursor, DeliveryPageQuery, EndpointEffect, NewEndpoint, ReplayBatch, Replayed, Retried,
-        Settlement,
-        WebhookAttempted, WebhookLease, WebhookQueue, WebhookRepo, WebhookSlots,
+        Settlement, WebhookAttempted, WebhookLease, WebhookQueue, WebhookRepo, WebhookSlots,
     },
-    webhook::{EndpointPrecondition, 
-        AttemptOutcome, AttemptRecord, Endpoint, EndpointId, EventType,
+    webhook::{
+        AttemptOutcome, AttemptRecord, Endpoint, EndpointId, EndpointPrecondition, EventType,
         endpoint_request::EndpointChange,
     },
 };
@@ -97,7 +96,8 @@ pub async fn call_webhooks<S: WebhookRepo + WebhookQueue>(store: &S) {
     assert_eq!(store.of_owner(LIVE).await.unwrap().len(), 1);
     assert_eq!(store.of_parties(&[Party::Client(CLIENT)]).await.unwrap().len(), 1);
     store.all().await.unwrap();
-    let delivery = store.add_test(LIVE, id, "key", &EndpointPrecondition::NONE, NOW).await.unwrap().unwrap();
+    let delivery =
+        store.add_test(LIVE, id, "key", &EndpointPrecondition::NONE, NOW).await.unwrap().unwrap();
     let leases = store.lease(NOW, Duration::MINUTE, &WEBHOOK_SLOTS).await.unwrap();
     let fail = Settlement::Fail { at: NOW, error: String::new() };
     let attempted = webhook_attempted(&leases[0], fail, EndpointEffect::Failed);
@@ -126,7 +126,12 @@ pub async fn call_webhooks<S: WebhookRepo + WebhookQueue>(store: &S) {
 /// Makes an attempt at an endpoint of [`LIVE`] that gets this status and ends the delivery. A 202
 /// comes late.
 pub async fn attempt_webhook(storage: &Storage, id: EndpointId, status: u16, at: OffsetDateTime) {
-    let delivery = storage.webhook_queue.add_test(LIVE, id, "attempt", &EndpointPrecondition::NONE, at).await.unwrap().unwrap();
+    let delivery = storage
+        .webhook_queue
+        .add_test(LIVE, id, "attempt", &EndpointPrecondition::NONE, at)
+        .await
+        .unwrap()
+        .unwrap();
     let leases = lease_webhooks(storage, at).await;
     let lease = leases.iter().find(|lease| lease.delivery.id == delivery).unwrap();
     let failed = Settlement::Fail { at, error: format!("status {status}") };

@@ -344,8 +344,13 @@ pub async fn webhook_in_progress_of_an_erased_order_is_counted(storage: &Storage
         let id = storage.create(&new_order(&format!("F-{number}"), at)).await;
         let event = storage.outbox.events(at, 1).await.unwrap().remove(0).id;
         let (kind, message_key) = (EventType::OrderCreated, "m".to_owned());
-        let webhooks =
-            vec![NewWebhookDelivery { endpoint, event: kind, change: None, message_key, body: None }];
+        let webhooks = vec![NewWebhookDelivery {
+            endpoint,
+            event: kind,
+            change: None,
+            message_key,
+            body: None,
+        }];
         let dispatched = Dispatch { event, mails: vec![], webhooks };
         storage.outbox.dispatch(&[dispatched], at).await.unwrap();
         let lease = lease_webhooks(storage, at).await.remove(0);

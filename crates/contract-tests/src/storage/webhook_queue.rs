@@ -8,9 +8,9 @@ use domain::{
         Cursor, DeliveryPageQuery, Dispatch, EndpointEffect, NewWebhookDelivery, PartyAttempts,
         Retried, Settlement, WebhookLease, WebhookSlots,
     },
-    webhook::{EndpointPrecondition, 
-        AttemptOutcome, AttemptRecord, DisabledBy, EndpointId, EventType, WebhookDelivery,
-        WebhookDeliveryId, WebhookStatus, endpoint_request::EndpointChange,
+    webhook::{
+        AttemptOutcome, AttemptRecord, DisabledBy, EndpointId, EndpointPrecondition, EventType,
+        WebhookDelivery, WebhookDeliveryId, WebhookStatus, endpoint_request::EndpointChange,
     },
 };
 use time::{Duration, OffsetDateTime};
@@ -46,7 +46,12 @@ async fn proven(storage: &Storage, count: usize) -> Vec<EndpointId> {
 
 /// Adds a test event.
 async fn add(storage: &Storage, id: EndpointId, at: OffsetDateTime) -> WebhookDeliveryId {
-    storage.webhook_queue.add_test(LIVE, id, "key", &EndpointPrecondition::NONE, at).await.unwrap().unwrap()
+    storage
+        .webhook_queue
+        .add_test(LIVE, id, "key", &EndpointPrecondition::NONE, at)
+        .await
+        .unwrap()
+        .unwrap()
 }
 
 async fn add_many(storage: &Storage, id: EndpointId, count: usize) -> Vec<WebhookDeliveryId> {
@@ -125,14 +130,22 @@ pub async fn test_event_is_due_at_once(storage: &Storage) {
     let queue = &storage.webhook_queue;
     disable(storage, endpoint, true).await;
     for (owner, id) in [(OTHER, endpoint), (LIVE, EndpointId(i64::MAX)), (LIVE, endpoint)] {
-        assert_eq!(queue.add_test(owner, id, "k", &EndpointPrecondition::NONE, NOW).await.unwrap(), None);
+        assert_eq!(
+            queue.add_test(owner, id, "k", &EndpointPrecondition::NONE, NOW).await.unwrap(),
+            None
+        );
     }
     assert_eq!(page(storage, endpoint).await.len(), 1);
 }
 
 async fn disable(storage: &Storage, id: EndpointId, is_disabled: bool) {
     let change = EndpointChange { is_enabled: Some(!is_disabled), ..EndpointChange::default() };
-    storage.webhooks.change(LIVE, id, &change, &EndpointPrecondition::NONE, NOW).await.unwrap().unwrap();
+    storage
+        .webhooks
+        .change(LIVE, id, &change, &EndpointPrecondition::NONE, NOW)
+        .await
+        .unwrap()
+        .unwrap();
 }
 
 /// A microsecond earlier it is not. An expired lease is given again, with another token.
@@ -249,7 +262,12 @@ pub async fn client_gets_no_more_than_its_slots(storage: &Storage) {
         (WebhookSlots { unproven: 0, ..WEBHOOK_SLOTS }, 8, 0),
         (WebhookSlots { limit: 0, ..WEBHOOK_SLOTS }, 0, 0),
     ] {
-        storage.webhook_queue.add_test(OTHER, other, "key", &EndpointPrecondition::NONE, NOW).await.unwrap().unwrap();
+        storage
+            .webhook_queue
+            .add_test(OTHER, other, "key", &EndpointPrecondition::NONE, NOW)
+            .await
+            .unwrap()
+            .unwrap();
         let leases = lease(storage, &slots).await;
         let found =
             (leases.len() - count(&leases, other) - count(&leases, new), count(&leases, new));

@@ -5,7 +5,10 @@ use std::collections::BTreeSet;
 use domain::{
     api_key::{ClientId, Owner, Party},
     ports::NewEndpoint,
-    webhook::{EndpointPrecondition, DisabledBy, Endpoint, EndpointId, EventType, endpoint_request::EndpointChange},
+    webhook::{
+        DisabledBy, Endpoint, EndpointId, EndpointPrecondition, EventType,
+        endpoint_request::EndpointChange,
+    },
 };
 use time::{Duration, OffsetDateTime};
 
@@ -26,7 +29,12 @@ async fn add(storage: &Storage, new: &NewEndpoint) -> EndpointId {
 }
 
 async fn change(storage: &Storage, id: EndpointId, change: EndpointChange) -> Endpoint {
-    let changed = storage.webhooks.change(LIVE, id, &change, &EndpointPrecondition::NONE, NOW).await.unwrap().unwrap();
+    let changed = storage
+        .webhooks
+        .change(LIVE, id, &change, &EndpointPrecondition::NONE, NOW)
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(changed, read_endpoint(storage, id).await);
     changed
 }
@@ -85,9 +93,20 @@ pub async fn endpoint_of_another_owner_is_like_none(storage: &Storage) {
     for (owner, id) in [(TEST, id), (OTHER, id), (LIVE, EndpointId(i64::MAX))] {
         let webhooks = &storage.webhooks;
         assert_eq!(webhooks.endpoint(owner, id).await.unwrap(), None);
-        assert_eq!(webhooks.change(owner, id, &enabled(false), &EndpointPrecondition::NONE, NOW).await.unwrap(), None);
+        assert_eq!(
+            webhooks
+                .change(owner, id, &enabled(false), &EndpointPrecondition::NONE, NOW)
+                .await
+                .unwrap(),
+            None
+        );
         assert!(!webhooks.remove(owner, id, &EndpointPrecondition::NONE).await.unwrap());
-        assert!(!webhooks.rotate_secret(owner, id, &[1], &EndpointPrecondition::NONE, NOW).await.unwrap());
+        assert!(
+            !webhooks
+                .rotate_secret(owner, id, &[1], &EndpointPrecondition::NONE, NOW)
+                .await
+                .unwrap()
+        );
     }
     assert_eq!(storage.webhooks.of_owner(TEST).await.unwrap(), []);
     assert_eq!(read_endpoint(storage, id).await, before);
@@ -137,7 +156,12 @@ pub async fn endpoint_is_disabled_once_and_enabled_again(storage: &Storage) {
     let disabled = Some((NOW, DisabledBy::Request));
     assert_eq!(change(storage, id, enabled(false)).await.disabled, disabled);
     let later = NOW + Duration::HOUR;
-    let again = storage.webhooks.change(LIVE, id, &enabled(false), &EndpointPrecondition::NONE, later).await.unwrap().unwrap();
+    let again = storage
+        .webhooks
+        .change(LIVE, id, &enabled(false), &EndpointPrecondition::NONE, later)
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(again.disabled, disabled);
     assert_eq!(change(storage, id, EndpointChange::default()).await.disabled, disabled);
     assert_eq!(change(storage, id, enabled(true)).await.disabled, None);
@@ -164,8 +188,19 @@ pub async fn rotated_secret_leaves_the_one_before(storage: &Storage) {
     let id = add(storage, &NewEndpoint { secret: vec![1], ..new_endpoint(LIVE) }).await;
     let mut secrets = Vec::new();
     for (number, at) in [(2, NOW), (3, NOW + Duration::HOUR)] {
-        assert!(storage.webhooks.rotate_secret(LIVE, id, &[number], &EndpointPrecondition::NONE, at).await.unwrap());
-        storage.webhook_queue.add_test(LIVE, id, "k", &EndpointPrecondition::NONE, NOW).await.unwrap().unwrap();
+        assert!(
+            storage
+                .webhooks
+                .rotate_secret(LIVE, id, &[number], &EndpointPrecondition::NONE, at)
+                .await
+                .unwrap()
+        );
+        storage
+            .webhook_queue
+            .add_test(LIVE, id, "k", &EndpointPrecondition::NONE, NOW)
+            .await
+            .unwrap()
+            .unwrap();
         let lease = lease_webhooks(storage, NOW).await.remove(0);
         secrets.push((lease.secrets.current, lease.secrets.previous));
         storage.webhook_queue.forget(NOW + MICROSECOND, 10).await.unwrap();

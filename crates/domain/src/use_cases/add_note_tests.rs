@@ -70,7 +70,8 @@ async fn note_is_stored_with_its_author_and_its_request() {
     let (use_case, added) = use_case(|| Ok(note("b", NOW)));
     let attempt = attempt();
     for attempt in [None, Some(&attempt)] {
-        let outcome = use_case.add(CLIENT, ID, request(), OrderPrecondition::NONE, attempt).await.unwrap();
+        let outcome =
+            use_case.add(CLIENT, ID, request(), OrderPrecondition::NONE, attempt).await.unwrap();
         assert_eq!(outcome, AddedNote { note: note("b", NOW), replayed: false });
         let precondition = OrderPrecondition::NONE;
         let note = NewNote { author: Actor::Client, text: "b".to_owned(), precondition };
@@ -111,7 +112,8 @@ fn answered_as(order_id: OrderId, first: Option<u32>, fingerprint: u8) -> WriteE
 async fn repeat_gets_the_first_note() {
     let attempt = attempt();
     let (own, _) = use_case(|| Err(answered_as(ID, Some(1), 7)));
-    let repeated = own.add(CLIENT, ID, request(), OrderPrecondition::NONE, Some(&attempt)).await.unwrap();
+    let repeated =
+        own.add(CLIENT, ID, request(), OrderPrecondition::NONE, Some(&attempt)).await.unwrap();
     assert_eq!(repeated, AddedNote { note: note("b", NOW), replayed: true });
     // Of another text, of another order, of the creation of an order.
     let others: [fn() -> Result<Note, WriteError>; 3] = [
@@ -121,12 +123,14 @@ async fn repeat_gets_the_first_note() {
     ];
     for other in others {
         let (use_case, _) = use_case(other);
-        let repeated = use_case.add(CLIENT, ID, request(), OrderPrecondition::NONE, Some(&attempt)).await;
+        let repeated =
+            use_case.add(CLIENT, ID, request(), OrderPrecondition::NONE, Some(&attempt)).await;
         assert!(matches!(repeated, Err(OrderError::KeyReused)), "{repeated:?}");
     }
     let (in_progress, _) =
         use_case(|| Err(WriteError::KeyInUse(KeyUse::InProgress { until: NOW + Duration::HOUR })));
-    let repeated = in_progress.add(CLIENT, ID, request(), OrderPrecondition::NONE, Some(&attempt)).await;
+    let repeated =
+        in_progress.add(CLIENT, ID, request(), OrderPrecondition::NONE, Some(&attempt)).await;
     assert!(matches!(repeated, Err(OrderError::InProgress { retry_after: 5 })), "{repeated:?}");
 }
 

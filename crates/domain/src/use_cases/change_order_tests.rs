@@ -87,7 +87,8 @@ async fn change_that_changes_nothing_returns_the_order() {
         let before = StoredOrder { notary_id: Some(5), ..order(status) };
         for (request, stores) in [(ChangeRequest::default(), 0), (assign(status, 5), 1)] {
             let (use_case, updates) = use_case(before.clone(), false);
-            let changed = use_case.change(SERVICE, ID, &request, &OrderPrecondition::NONE).await.unwrap();
+            let changed =
+                use_case.change(SERVICE, ID, &request, &OrderPrecondition::NONE).await.unwrap();
             assert_eq!(changed, before.clone().into());
             assert_eq!(updates.lock().unwrap().len(), stores);
         }
@@ -100,11 +101,14 @@ async fn unexpected_version_is_not_changed() {
     for (expected, is_seen) in [(vec![], false), (vec![NOW], false), (vec![NOW, seen], true)] {
         let (use_case, _) = use_case(order("NEW"), false);
         let request = ChangeRequest { status: Some(status("NEW")), notary_id: None, notary: None };
-        let changed = use_case.change(SERVICE, ID, &request, &OrderPrecondition::expecting(expected.clone())).await;
+        let changed = use_case
+            .change(SERVICE, ID, &request, &OrderPrecondition::expecting(expected.clone()))
+            .await;
         assert_eq!(changed.is_ok(), is_seen);
         assert!(is_seen || matches!(changed, Err(OrderError::Changed)));
         let request = CancelRequest::default();
-        let cancelled = use_case.cancel(CLIENT, ID, &request, &OrderPrecondition::expecting(expected)).await;
+        let cancelled =
+            use_case.cancel(CLIENT, ID, &request, &OrderPrecondition::expecting(expected)).await;
         assert_eq!(matches!(cancelled, Err(OrderError::Changed)), !is_seen);
     }
 }
@@ -157,7 +161,9 @@ async fn file_number_that_looks_equal_is_no_change() {
 async fn limited_key_changes_orders_of_its_service_only() {
     let changer = Changer { only_service: Some(SigningServiceId(43)), ..CLIENT };
     let (use_case, updates) = use_case(order("NEW"), false);
-    let cancelled = use_case.cancel(changer.clone(), ID, &CancelRequest::default(), &OrderPrecondition::NONE).await;
+    let cancelled = use_case
+        .cancel(changer.clone(), ID, &CancelRequest::default(), &OrderPrecondition::NONE)
+        .await;
     assert!(matches!(cancelled, Err(OrderError::Forbidden)));
     assert_eq!(updates.lock().unwrap()[0].only_service, changer.only_service);
 }
@@ -183,7 +189,10 @@ async fn either_side_cancels_once() {
         assert_eq!((update.actor, &update.reason), (changer.actor, &request.reason));
     }
     let (use_case, _) = use_case(order("CANCELLED"), false);
-    let again = use_case.cancel(CLIENT, ID, &request, &OrderPrecondition::expecting(Vec::new())).await.unwrap();
+    let again = use_case
+        .cancel(CLIENT, ID, &request, &OrderPrecondition::expecting(Vec::new()))
+        .await
+        .unwrap();
     assert_eq!(again, order("CANCELLED").into());
 }
 
@@ -191,9 +200,11 @@ async fn either_side_cancels_once() {
 async fn signed_or_completed_order_is_not_cancelled() {
     for closed in ["SIGNED", "COMPLETED"] {
         let (use_case, _) = use_case(order(closed), false);
-        let by_cancel = use_case.cancel(CLIENT, ID, &CancelRequest::default(), &OrderPrecondition::NONE).await;
+        let by_cancel =
+            use_case.cancel(CLIENT, ID, &CancelRequest::default(), &OrderPrecondition::NONE).await;
         assert!(matches!(by_cancel, Err(OrderError::Closed)));
-        let by_change = use_case.change(SERVICE, ID, &assign("CANCELLED", 5), &OrderPrecondition::NONE).await;
+        let by_change =
+            use_case.change(SERVICE, ID, &assign("CANCELLED", 5), &OrderPrecondition::NONE).await;
         assert!(matches!(by_change, Err(OrderError::Closed)));
     }
 }
@@ -201,7 +212,8 @@ async fn signed_or_completed_order_is_not_cancelled() {
 #[tokio::test]
 async fn refusal_without_a_reason_is_temporary() {
     let (use_case, _) = use_case(order("NEW"), false);
-    let changed = use_case.change(SERVICE, ID, &assign("ASSIGNED", 5), &OrderPrecondition::NONE).await;
+    let changed =
+        use_case.change(SERVICE, ID, &assign("ASSIGNED", 5), &OrderPrecondition::NONE).await;
     assert!(matches!(changed, Err(OrderError::Store(StoreError::Unavailable(_)))));
 }
 

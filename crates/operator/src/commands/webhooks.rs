@@ -11,8 +11,8 @@ use domain::{
     request::Violation,
     use_cases::webhooks::manage_webhooks::{ManageWebhooks, WebhooksError},
     webhook::{
-        AttemptOutcome, Endpoint, EndpointId, EndpointPrecondition, WebhookDelivery, WebhookDeliveryId,
-        endpoint_request::EndpointChangeBody,
+        AttemptOutcome, Endpoint, EndpointId, EndpointPrecondition, WebhookDelivery,
+        WebhookDeliveryId, endpoint_request::EndpointChangeBody,
     },
 };
 use serde_json::{Value, json};
@@ -210,7 +210,8 @@ async fn execute(
             print(&format!("webhook endpoint {id} is deleted\n"))
         }
         Command::RotateSecret(Listed { id }) => {
-            let secret = webhooks.rotate_secret(owner(webhooks, id).await?, EndpointId(id), &any).await?;
+            let secret =
+                webhooks.rotate_secret(owner(webhooks, id).await?, EndpointId(id), &any).await?;
             print(&format!("{}\n", secret.to_text()))
         }
         Command::Test(Listed { id }) => {

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use domain::{
-    precondition::OrderPrecondition,
     api_key::{ClientId, Owner, Party},
     delivery::{Audience, NewDelivery},
     order::{
@@ -11,6 +10,7 @@ use domain::{
         Refusal, SigningServiceId, change::Amendment,
     },
     ports::{Changed, ListedOrder, NewOrder, OrderCommandRequest, OrderUpdate, WriteError},
+    precondition::OrderPrecondition,
     trace_context::TraceContext,
     webhook::{EventChange, EventType},
 };

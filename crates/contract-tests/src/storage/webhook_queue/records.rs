@@ -4,7 +4,7 @@ use domain::{
     ports::{
         Cursor, DeliveryPageQuery, EndpointEffect, ReplayBatch, Replayed, Retried, Settlement,
     },
-    webhook::{EndpointPrecondition, EndpointId, WebhookDeliveryId},
+    webhook::{EndpointId, EndpointPrecondition, WebhookDeliveryId},
 };
 use time::Duration;
 
@@ -66,19 +66,35 @@ pub async fn ended_webhook_is_replayed(storage: &Storage) {
         let queue = &storage.webhook_queue;
         let other = EndpointPrecondition::expecting(vec![]);
         assert!(!queue.replay(LIVE, endpoint, id, &other, later).await.unwrap());
-        assert!(!queue.replay(OTHER, endpoint, id, &EndpointPrecondition::NONE, later).await.unwrap());
-        assert!(!queue.replay(LIVE, EndpointId(i64::MAX), id, &EndpointPrecondition::NONE, later).await.unwrap());
+        assert!(
+            !queue.replay(OTHER, endpoint, id, &EndpointPrecondition::NONE, later).await.unwrap()
+        );
+        assert!(
+            !queue
+                .replay(LIVE, EndpointId(i64::MAX), id, &EndpointPrecondition::NONE, later)
+                .await
+                .unwrap()
+        );
         let unknown = WebhookDeliveryId(i64::MAX);
-        assert!(!queue.replay(LIVE, endpoint, unknown, &EndpointPrecondition::NONE, later).await.unwrap());
+        assert!(
+            !queue
+                .replay(LIVE, endpoint, unknown, &EndpointPrecondition::NONE, later)
+                .await
+                .unwrap()
+        );
         assert_eq!(lease_webhooks(storage, later).await, []);
-        assert!(queue.replay(LIVE, endpoint, id, &EndpointPrecondition::NONE, later).await.unwrap());
+        assert!(
+            queue.replay(LIVE, endpoint, id, &EndpointPrecondition::NONE, later).await.unwrap()
+        );
         let again = lease_webhooks(storage, later).await.remove(0);
         assert_eq!((again.delivery.id, again.delivery.failures), (id, 0));
         assert_eq!(again.delivery.message_key, lease.delivery.message_key);
         assert_eq!(again.delivery.created_at, NOW);
         assert_eq!(again.delivery.attempts.len(), 1);
         // A replay leaves the lease of a worker alone.
-        assert!(queue.replay(LIVE, endpoint, id, &EndpointPrecondition::NONE, later).await.unwrap());
+        assert!(
+            queue.replay(LIVE, endpoint, id, &EndpointPrecondition::NONE, later).await.unwrap()
+        );
         assert_eq!(lease_webhooks(storage, later).await, []);
         settle_webhook(storage, &again, Settlement::Done, EndpointEffect::None, NOW).await;
     }

@@ -58,10 +58,7 @@ impl CancelRequest {
     ///
     /// # Errors
     /// [`Refusal::Changed`], [`Refusal::Closed`]
-    pub fn decide(
-        before: &OrderBefore,
-        precondition: &OrderPrecondition,
-    ) -> Result<bool, Refusal> {
+    pub fn decide(before: &OrderBefore, precondition: &OrderPrecondition) -> Result<bool, Refusal> {
         if before.status == OrderStatus::CANCELLED {
             let may_repeat = precondition.is_true_of_repeat(&before.updated_at);
             return if may_repeat { Ok(false) } else { Err(Refusal::Changed) };
@@ -95,7 +92,10 @@ mod tests {
         let cancelled = with_status(&OrderStatus::CANCELLED);
         let assigns = ChangeRequest { notary_id: Some(Some(7)), ..to(OrderStatus::CANCELLED) };
         for request in [to(OrderStatus::NEW), assigns] {
-            assert_eq!(request.decide(&cancelled, &OrderPrecondition::NONE), Err(Refusal::Cancelled));
+            assert_eq!(
+                request.decide(&cancelled, &OrderPrecondition::NONE),
+                Err(Refusal::Cancelled)
+            );
         }
     }
 
@@ -104,8 +104,14 @@ mod tests {
         for closed in OrderStatus::CLOSED {
             let before = with_status(&closed);
             assert_eq!(to(OrderStatus::NEW).decide(&before, &OrderPrecondition::NONE), Ok(true));
-            assert_eq!(to(OrderStatus::CANCELLED).decide(&before, &OrderPrecondition::NONE), Err(Refusal::Closed));
-            assert_eq!(CancelRequest::decide(&before, &OrderPrecondition::NONE), Err(Refusal::Closed));
+            assert_eq!(
+                to(OrderStatus::CANCELLED).decide(&before, &OrderPrecondition::NONE),
+                Err(Refusal::Closed)
+            );
+            assert_eq!(
+                CancelRequest::decide(&before, &OrderPrecondition::NONE),
+                Err(Refusal::Closed)
+            );
         }
     }
 
@@ -113,7 +119,10 @@ mod tests {
     fn order_in_any_other_status_is_cancelled() {
         for status in OrderStatus::USUAL {
             if !OrderStatus::CLOSED.contains(&status) && !OrderStatus::FINAL.contains(&status) {
-                assert_eq!(CancelRequest::decide(&with_status(&status), &OrderPrecondition::NONE), Ok(true));
+                assert_eq!(
+                    CancelRequest::decide(&with_status(&status), &OrderPrecondition::NONE),
+                    Ok(true)
+                );
             }
         }
     }
@@ -132,7 +141,10 @@ mod tests {
                 ..to(status)
             };
             for request in [same, ChangeRequest::default()] {
-                assert_eq!(request.decide(&before, &OrderPrecondition::expecting(vec![SEEN])), Ok(false));
+                assert_eq!(
+                    request.decide(&before, &OrderPrecondition::expecting(vec![SEEN])),
+                    Ok(false)
+                );
             }
         }
     }

@@ -12,8 +12,8 @@ use crate::{
     },
     request::{Violation, ViolationCode, Word},
     webhook::{
-        self, Endpoint, EndpointId, EndpointPrecondition, EventType, MAX_ENDPOINTS, ROTATION_OVERLAP, WebhookDelivery,
-        WebhookDeliveryId,
+        self, Endpoint, EndpointId, EndpointPrecondition, EventType, MAX_ENDPOINTS,
+        ROTATION_OVERLAP, WebhookDelivery, WebhookDeliveryId,
         endpoint_request::{EndpointChange, EndpointChangeBody, NewEndpointBody},
         secret::WebhookSecret,
     },
@@ -216,7 +216,7 @@ impl ManageWebhooks {
         let until = until.unwrap_or(now.saturating_add(Duration::MICROSECOND));
         let mut batch = ReplayBatch { since, until, before: None, limit: REPLAYED };
         // A replay that has begun goes on, whatever becomes of the endpoint.
-        let first = precondition;
+        let (first, any) = (precondition, EndpointPrecondition::NONE);
         let mut precondition = first;
         loop {
             match self.deliveries.replay_batch(owner, id, &batch, precondition, now).await? {
@@ -225,7 +225,7 @@ impl ManageWebhooks {
                 Replayed::Refused if batch.before.is_some() => return Ok(()),
                 Replayed::Refused => return Err(self.refusal(owner, id, first).await),
             }
-            precondition = &EndpointPrecondition::NONE;
+            precondition = &any;
         }
     }
 

@@ -5,7 +5,7 @@ use time::macros::datetime;
 use super::*;
 use crate::{
     api_key::{ClientId, Party},
-    order::StoredOrder,
+    order::{OrderStatus, StoredOrder},
     ports::{
         MockClock, MockDeliveryQueue, MockSecretBox, MockWebhookQueue, MockWebhookSender,
         PartyAttempts, SealedSecrets, Unreadable, UrlRefused,
@@ -114,6 +114,21 @@ async fn request_has_a_stable_identifier_and_both_secrets_of_a_rotation() {
             .return_once(|_| status(200));
         attempted(&use_case(rotated, sender)).await;
     }
+}
+
+/// Whatever has become of the order since.
+#[tokio::test]
+async fn stored_body_is_sent_as_it_is() {
+    let mut stored = lease();
+    stored.body = Some("{\"stored\":true}".to_owned());
+    let mut sender = MockWebhookSender::new();
+    sender
+        .expect_send()
+        .once()
+        .withf(|request| request.body == "{\"stored\":true}")
+        .return_once(|_| status(200));
+    let order = StoredOrder { status: OrderStatus::ASSIGNED, ..stored_order(CREATED) };
+    attempted(&use_case_on(order, stored, sender)).await;
 }
 
 #[tokio::test]

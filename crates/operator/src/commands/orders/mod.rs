@@ -10,7 +10,8 @@ use domain::{
     api_key::{ClientId, Owner},
     appointment::parse_date,
     order::{
-        Actor, FileNumber, Note, OrderChange, OrderCommand, OrderId, OrderStatus, Refusal, StoredOrder,
+        Actor, FileNumber, Note, OrderChange, OrderCommand, OrderId, OrderStatus, Refusal,
+        StoredOrder,
         change_request::{CancelRequest, ChangeRequest, NoteRequest, read_reason, read_status},
         search::{SearchedText, read_statuses},
     },
