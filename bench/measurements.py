@@ -10,6 +10,7 @@ import time
 from dataclasses import dataclass, field
 
 import clients
+import held as held_open
 from clients import Sample
 from machine import folder
 from rows import Row
@@ -365,6 +366,25 @@ def small(bench):
         Row("one core, 500 orders/s: memory", [peak], most=512, unit=" MiB")]
 
 
+# Of the connections in a flood, and of those of a dozen addresses.
+FLOODS = (1_536, 10_000)
+
+
+def held(bench):
+    """Connections that are held open without an end: the memory of each kind over idle."""
+    rows = []
+    with bench.service("SQLite", keys=1) as service:
+        names = list(held_open.kinds(service))
+    for count, name in itertools.product(FLOODS, names):
+        with bench.service("SQLite", keys=1) as service:
+            held_open.fill(service)
+            time.sleep(3)
+            grown = held_open.peak(service, count, held_open.kinds(service)[name])
+            bench.say(f"{count} {name}: {grown:.1f} MiB")
+            rows.append(Row(f"{count:,} {name}: over idle", [grown], most=400, unit=" MiB"))
+    return rows
+
+
 @contextlib.contextmanager
 def others_than_first_core():
     cores = os.sched_getaffinity(0)
@@ -413,4 +433,4 @@ def instances(bench):
 
 
 ALL = {one.__name__: one
-       for one in (orders, changes, uploads, reads, deliveries, slow, small, instances)}
+       for one in (orders, changes, uploads, reads, deliveries, slow, small, held, instances)}

@@ -1,24 +1,25 @@
-//! Guards the connections of the API: limits them for each address, and ends those without a request.
+//! Guards the connections of the API: limits them for each address, bounds what actix reads of them, and ends
+//! those without a request.
 //!
 //! | part | who suffers without it |
 //! |---|---|
 //! | limit for each address | all other clients: one address takes the file descriptors |
-//! | watchdog | the same: actix limits the time of the first head only, and a client that sends a byte of the next head now and then keeps its connection |
+//! | gate (`gate.rs`) | all other clients: without it, actix reads 128 KiB of each head and of each body that waits, and its buffers grow to 330 KiB |
+//! | watchdog | the first again: actix limits the time of the first head only, and a client that sends a byte of the next head now and then keeps its connection |
 //! | no request behind a doubtful end | the next client of a proxy that shares connections: it gets the answer to a smuggled request |
 //! | no `GET` behind `HEAD` before its answer, or the reverse | the same client: actix gives the answer before the form of the last request, so its body counts as the next answer |
 //! | no request behind `Connection: close` | the client: it repeats a request that was carried out without an answer |
 
 use std::{
-    any::Any,
     collections::HashMap,
     net::{IpAddr, Shutdown, SocketAddr},
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    task::{Context, Waker},
     time::Duration,
 };
 
-use actix_tls::accept::rustls_0_23::TlsStream;
 use actix_web::{
-    dev::{Extensions, RequestHead},
+    dev::RequestHead,
     http::{Method, Version, header},
     rt::net::TcpStream,
 };
@@ -26,10 +27,14 @@ use ipnet::IpNet;
 use socket2::{SockRef, Socket};
 use tokio::{
     runtime::Handle,
+    sync::Semaphore,
     time::{Instant, sleep},
 };
 
-use crate::admission::peer::{is_proxy, network};
+use crate::{
+    admission::peer::{is_proxy, network},
+    gate::{Gate, LARGE_HEADS, Reading},
+};
 
 /// Longer than the 60 s of common load balancers, so that the balancer closes idle connections and
 /// never sends a request into a closing one.
@@ -45,6 +50,8 @@ pub struct Connections {
     per_address: usize,
     trusted_proxies: Vec<IpNet>,
     open: Mutex<Open>,
+    /// Permits of large heads.
+    pub(crate) large_heads: Arc<Semaphore>,
 }
 
 #[derive(Debug, Default)]
@@ -57,7 +64,8 @@ impl Connections {
     /// Permits so many connections for each address. Loopback addresses and trusted proxies have no
     /// limit, because their connections carry the requests of many clients.
     pub fn new(per_address: usize, trusted_proxies: Vec<IpNet>) -> Arc<Self> {
-        Arc::new(Self { per_address, trusted_proxies, open: Mutex::default() })
+        let large_heads = Arc::new(Semaphore::new(LARGE_HEADS));
+        Arc::new(Self { per_address, trusted_proxies, open: Mutex::default(), large_heads })
     }
 
     /// Returns the number of open connections.
@@ -69,19 +77,16 @@ impl Connections {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Registers a connection of actix, or shuts it down if its address has too many, or if it
-    /// cannot be guarded.
-    pub(crate) fn connected(self: &Arc<Self>, io: &dyn Any, data: &mut Extensions) {
-        let plain = io.downcast_ref::<TcpStream>();
-        let tls = || io.downcast_ref::<TlsStream<TcpStream>>().map(|tls| tls.get_ref().0);
-        let Some(tcp) = plain.or_else(tls) else { return };
+    /// Registers an accepted connection, or shuts it down if its address has too many, or if it cannot be
+    /// guarded.
+    pub(crate) fn accept(self: &Arc<Self>, tcp: &TcpStream) -> Arc<Connection> {
         let socket = SockRef::from(tcp);
         let connection = self.register(socket.try_clone().ok(), tcp.peer_addr().ok());
         if connection.must_close() {
             // The client may have closed it already.
             let _ = socket.shutdown(Shutdown::Both);
         }
-        data.insert(connection);
+        connection
     }
 
     fn register(
@@ -103,7 +108,8 @@ impl Connections {
         open.count += 1;
         let idle_since = Some(Instant::now());
         let ended = is_unguarded || count > self.per_address;
-        let state = Mutex::new(State { idle_since, ended, answered: None });
+        let gate = Gate::default();
+        let state = Mutex::new(State { idle_since, ended, answered: None, gate, reader: None });
         let connections = Arc::clone(self);
         let connection = Arc::new(Connection { connections, address, socket, state });
         tokio::spawn(watch(Arc::downgrade(&connection)));
@@ -139,6 +145,18 @@ struct State {
     /// Whether the last request was `HEAD`, until actix has begun all requests that it had decoded
     /// before it encoded the answer. The answer has the form of the last of these.
     answered: Option<bool>,
+    gate: Gate,
+    /// The task of actix, while the gate keeps it from reading.
+    reader: Option<Waker>,
+}
+
+impl State {
+    /// Has actix read again what the gate now permits.
+    fn wake_reader(&mut self) {
+        if let Some(reader) = self.reader.take() {
+            reader.wake();
+        }
+    }
 }
 
 impl Connection {
@@ -162,6 +180,38 @@ impl Connection {
         is_idle
     }
 
+    /// Returns what actix may read now. If that is nothing yet, wakes the task when it may be more.
+    pub(crate) fn reading(&self, context: &Context<'_>) -> Reading {
+        let mut state = self.state();
+        let is_idle = state.idle_since.is_some();
+        let reading = state.gate.next(is_idle);
+        if reading == Reading::Later {
+            state.reader = Some(context.waker().clone());
+        }
+        reading
+    }
+
+    /// Notes bytes that actix has read, or that there is nothing more to read for now.
+    pub(crate) fn has_read(&self, bytes: Option<usize>) {
+        let mut state = self.state();
+        let is_idle = state.idle_since.is_some();
+        state.gate.has_read(bytes, is_idle);
+    }
+
+    /// Lets actix read the body of the request in progress, which has a permit.
+    pub(crate) fn open(&self) {
+        let mut state = self.state();
+        state.gate.open();
+        state.wake_reader();
+    }
+
+    /// Keeps the rest of the body of a rejected request from actix.
+    pub(crate) fn discard_rest(&self) {
+        let mut state = self.state();
+        state.gate.discard_rest();
+        state.wake_reader();
+    }
+
     /// Returns whether the answer to a request must close the connection.
     pub(crate) fn must_close(&self) -> bool {
         self.state().ended
@@ -183,6 +233,7 @@ impl Connection {
             return None;
         }
         state.idle_since = None;
+        state.gate.request_begins();
         state.ended = closes(head)
             || head.upgrade()
             || [header::UPGRADE, header::TRANSFER_ENCODING]
@@ -227,6 +278,8 @@ impl Drop for RequestInProgress {
     fn drop(&mut self) {
         let mut state = self.connection.state();
         (state.idle_since, state.answered) = (Some(Instant::now()), Some(self.is_head));
+        state.gate.request_ends();
+        state.wake_reader();
         drop(state);
         let connection = Arc::clone(&self.connection);
         // Runs when actix has begun them.

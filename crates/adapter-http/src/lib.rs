@@ -15,7 +15,7 @@
 //! | the outermost middleware: log line, headers of every answer | `observe` |
 //! | `/healthz`, `/readyz`, `/metrics` | `ops` |
 //! | the servers, TLS | `server` |
-//! | connections: limits for each address, idle ones | `guard` |
+//! | connections: limits for each address, idle ones, what actix reads ahead | `guard`, `gate`, `server/gated.rs` |
 //! | what goes on without a client; replays in progress; the stop of the service | `detached_tasks`, `replays`, `closing` |
 //! | OpenAPI document | `openapi` |
 //! | the pages at `/` and `/docs` | `home_page`, `docs_page` |
@@ -40,6 +40,7 @@ mod console;
 mod detached_tasks;
 mod docs_page;
 mod form;
+mod gate;
 mod guard;
 mod home_page;
 mod list_services;
@@ -60,7 +61,7 @@ mod webhooks;
 
 pub use admission::audit::Audited;
 pub use admission::authentication::Admission;
-pub use admission::limits::{JSON_BODIES, Shares};
+pub use admission::limits::{ANSWERS, DOWNLOADS, JSON_BODIES, Shares};
 pub use admission::peer::Proxies;
 pub use admission::rate_limit::RateLimits;
 pub use closing::Closing;

@@ -20,6 +20,7 @@ pub(crate) async fn list(request: HttpRequest, api: State) -> Answer {
     let key = admit_any(&request, &api.admission, Policy::Reads).await?;
     let paging = Paging::parse(request.query_string())?;
     let cursor = paging.cursor(SigningServiceId);
+    api.answers.hold(&request, key.party()).await?;
     let page = api.list_services.page(&key, paging.limit, &cursor).await?;
     let Some(page) = page else {
         let detail = "must be the number of a signing service of this list";

@@ -22,6 +22,7 @@ use prometheus::{
 use serde::Serialize;
 use time::OffsetDateTime;
 use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
 /// How long the operators' endpoints wait. [`Default`] has the limits of the service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,6 +96,8 @@ pub struct Dependencies {
     pub webhooks: Arc<dyn WebhookQueue>,
     /// Whether mails can be delivered. Orders continue without the relay.
     pub mail_is_available: Arc<AtomicBool>,
+    /// Cancelled if mails and webhooks leave. They wait on a copy of a database.
+    pub messages_leave: CancellationToken,
 }
 
 impl Ops {
@@ -198,6 +201,8 @@ pub(crate) async fn readyz(ops: web::Data<Ops>) -> HttpResponse {
     let may_scan = scanner == Some("ok") || !scan.is_some_and(|scan| scan.required);
     let mail =
         if dependencies.mail_is_available.load(Ordering::Relaxed) { "ok" } else { "unavailable" };
+    // A copy takes orders, and a drill must see it ready.
+    let messages = (!dependencies.messages_leave.is_cancelled()).then_some("waiting");
     let status = match () {
         () if ops.stopping.load(Ordering::Relaxed) => "stopping",
         () if database == "ok" && documents == "ok" && may_scan => "ready",
@@ -205,7 +210,7 @@ pub(crate) async fn readyz(ops: web::Data<Ops>) -> HttpResponse {
     };
     let mut response =
         if status == "ready" { HttpResponse::Ok() } else { HttpResponse::ServiceUnavailable() };
-    response.json(Readiness { status, database, documents, mail, scanner })
+    response.json(Readiness { status, database, documents, mail, scanner, messages })
 }
 
 /// The readiness of a service that is starting.
@@ -224,6 +229,8 @@ struct Readiness {
     mail: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     scanner: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    messages: Option<&'static str>,
 }
 
 async fn check<E: std::error::Error>(

@@ -15,6 +15,7 @@ pub(crate) const PATH: &str = "/api/key";
 /// Needs no scope: each key may know itself.
 pub(crate) async fn read(request: HttpRequest, api: State) -> Answer {
     let key = admit_any(&request, &api.admission, Policy::Reads).await?;
+    api.answers.hold(&request, key.party()).await?;
     let (party, client, service) = match key.party() {
         Party::Client(client) => ("client", Some(client), key.key.signing_service),
         Party::Service(service) => ("service", None, Some(service)),

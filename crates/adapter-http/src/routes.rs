@@ -5,7 +5,6 @@ use std::future::ready;
 use actix_web::{
     FromRequest, Handler, HttpRequest, Resource, Responder, Route,
     http::{Method, StatusCode, header},
-    middleware::{Compress, DefaultHeaders},
     web::{self, Redirect, ServiceConfig},
 };
 use domain::access::AccessKind;
@@ -142,10 +141,7 @@ fn add_page(config: &mut ServiceConfig, base_path: &str, files: &'static [Static
     for file in files {
         let send = move |request: HttpRequest| ready(file.response(&request));
         let path = format!("{base_path}{}", file.path);
-        // Also an answer that was not compressed depends on what the client accepts.
-        let vary = DefaultHeaders::new().add((header::VARY, "accept-encoding"));
-        let file = resource(&path, vec![plain(GET.0, &send)]);
-        config.service(file.wrap(Compress::default()).wrap(vary));
+        config.service(resource(&path, vec![plain(GET.0, &send)]));
     }
     if let Some(page) = files.first() {
         let without_slash = move || ready(Redirect::to(format!("..{}", page.path)).permanent());

@@ -4,13 +4,79 @@ use actix_web::{http::Method, test::TestRequest};
 use contract_tests::samples::{new_order, stored};
 use domain::{
     access::{Access, AccessActor, AccessFacts, AccessKind},
-    api_key::{ApiKeyId, NewApiKey, Party, Rate, Scope},
+    api_key::{ApiKeyId, ClientId, NewApiKey, Party, Rate, Scope},
     order::{OrderId, Refusal, SigningServiceId},
     ports::{ListedOrder, MaybeErased, Page},
 };
 use serde_json::json;
 
-use crate::test_support::{NOW, Ports, TestApi};
+use crate::{
+    admission::limits::Share,
+    test_support::{NOW, Ports, TestApi},
+};
+
+/// Returns an API, and all permits of the client for answers, downloads and walks.
+fn without_permits(ports: Ports) -> (TestApi, [Share; 3]) {
+    let api = ports.api();
+    let held = [&api.api.answers, &api.api.downloads, &api.api.walks].map(|limit| {
+        let mut share = limit.of(Party::Client(ClientId(1)));
+        assert!(share.try_take(1));
+        share
+    });
+    (api, held)
+}
+
+#[actix_web::test]
+async fn each_read_waits_for_a_permit_of_its_client() {
+    tokio::time::pause();
+    // The mocks have no expectations: nothing is read.
+    let (api, held) = without_permits(Ports::new());
+    let reads = crate::routes::operations()
+        .into_iter()
+        .filter(|(_, routes)| routes.iter().flatten().any(|(method, _)| *method == Method::GET));
+    let paths: Vec<_> = reads
+        .map(|(path, _)| {
+            let number = |path: String, name: &str| path.replace(&format!("{{{name}}}"), "1");
+            ["order_id", "position", "webhook_id"].into_iter().fold(path.to_owned(), number)
+        })
+        .chain(["/api/order?search=jane".to_owned()])
+        .collect();
+    assert!(paths.len() > 13 && !paths.iter().any(|path| path.contains('{')), "{paths:?}");
+    for path in paths {
+        let answer = api.send(TestApi::get(&path)).await;
+        answer.problem(503, "unavailable");
+        assert_eq!(answer.headers.get("retry-after").unwrap(), "5", "{path}");
+    }
+    drop(held);
+}
+
+#[actix_web::test]
+async fn walk_holds_up_no_quick_read() {
+    tokio::time::pause();
+    let (api, [answers, downloads, walk]) = without_permits(without_orders(|_| {}));
+    drop((answers, downloads));
+    for (path, status) in [
+        ("/api/order?search=jane", 503),
+        ("/api/order?order_status=NEW", 503),
+        ("/api/order/7/accesses", 503),
+        ("/api/order", 200),
+        ("/api/order?file_number=F-1", 200),
+        ("/api/order/7", 404),
+    ] {
+        assert_eq!(api.send(TestApi::get(path)).await.status, status, "{path}");
+    }
+    drop(walk);
+    assert_eq!(api.send(TestApi::get("/api/order?search=jane")).await.status, 200);
+}
+
+#[actix_web::test]
+async fn answer_keeps_its_permit_until_it_is_sent() {
+    let api = without_orders(|_| {}).api();
+    let answer = api.begin(TestApi::get("/api/order")).await;
+    assert_eq!((answer.status().as_u16(), api.api.answers.used()), (200, 1));
+    drop(answer);
+    assert_eq!(api.api.answers.used(), 0);
+}
 
 /// Returns the kinds and outcomes of accesses.
 fn outcomes(accesses: &[Access]) -> Vec<(AccessKind, &str)> {

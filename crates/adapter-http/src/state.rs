@@ -1,8 +1,9 @@
 //! The state that the handlers share.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use actix_web::web;
+use bytes::Bytes;
 use domain::{
     document::DocumentLimits,
     ports::Entropy,
@@ -58,6 +59,8 @@ pub struct Api {
     pub entropy: Arc<dyn Entropy>,
     /// Prefix of every path: empty, or a path with a leading and without a trailing slash.
     pub base_path: String,
+    /// The OpenAPI document, made for the first client.
+    pub openapi: OnceLock<Bytes>,
     /// Whether there is a console.
     pub has_console: bool,
     /// Traces requests, if traces are exported.
@@ -76,4 +79,11 @@ pub struct Api {
     pub json_bodies: Shares,
     /// Limits how many forms are received and stored at the same time.
     pub uploads: Shares,
+    /// Limits how many JSON answers to reads are made and sent at the same time.
+    pub answers: Shares,
+    /// Limits how many documents and archives are sent at the same time.
+    pub downloads: Shares,
+    /// Limits how many reads walk through many orders at the same time: searches, filters and accesses. The
+    /// database has others free for quick reads.
+    pub walks: Shares,
 }

@@ -1,11 +1,11 @@
 //! Tests handlers on mocks of the ports, without a database.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use actix_web::{
     App,
-    body::to_bytes,
-    dev::Service as _,
+    body::{BoxBody, to_bytes},
+    dev::{Service as _, ServiceResponse},
     http::{
         Method, StatusCode,
         header::{self, HeaderMap},
@@ -82,7 +82,7 @@ pub(crate) struct Ports {
     pub(crate) secrets: MockSecretBox,
     /// Maximum number of concurrent JSON orders.
     pub(crate) concurrency: usize,
-    /// Maximum number of JSON bodies, and of forms, that are received at the same time.
+    /// Maximum number of JSON bodies, of forms, and of answers of each kind at the same time.
     pub(crate) bodies: usize,
     /// Rate limit of keys and of failed authentications; none by default.
     pub(crate) rate: Rate,
@@ -203,6 +203,7 @@ impl Ports {
             metrics: ApiMetrics::register(&registry).unwrap(),
             entropy,
             base_path: String::new(),
+            openapi: OnceLock::new(),
             has_console: true,
             traces: self.traces,
             detached: DetachedTasks::new(tokio::runtime::Handle::current()),
@@ -212,6 +213,9 @@ impl Ports {
             concurrency: Shares::new(self.concurrency, self.concurrency),
             json_bodies: Shares::of_bodies(self.bodies),
             uploads: Shares::of_bodies(self.bodies),
+            answers: Shares::of_bodies(self.bodies),
+            downloads: Shares::of_bodies(self.bodies),
+            walks: Shares::of_walks(self.bodies),
         };
         TestApi { api: web::Data::new(api), downloads, registry, _folder: folder }
     }
@@ -237,18 +241,23 @@ impl TestApi {
         Self::post(path).method(Method::GET)
     }
 
-    /// Sends a request through the middleware and the routes of the service. The OpenAPI document
-    /// must describe the answer.
-    pub(crate) async fn send(&self, request: TestRequest) -> TestAnswer {
+    /// Sends a request through the middleware and the routes of the service. Returns the answer before its body
+    /// is read.
+    pub(crate) async fn begin(&self, request: TestRequest) -> ServiceResponse<BoxBody> {
         let api = self.api.clone();
         let observe = from_fn(move |request, next| observe(api.clone(), request, next));
         let app = App::new()
             .app_data(self.api.clone())
             .wrap(observe)
             .configure(|config| routes::configure(config, "", true));
-        let request = request.to_request();
-        let (method, path) = (request.method().clone(), request.path().to_owned());
-        let response = init_service(app).await.call(request).await.unwrap();
+        init_service(app).await.call(request.to_request()).await.unwrap()
+    }
+
+    /// Sends a request like [`Self::begin`]. The OpenAPI document must describe the answer.
+    pub(crate) async fn send(&self, request: TestRequest) -> TestAnswer {
+        let response = self.begin(request).await;
+        let (method, path) =
+            (response.request().method().clone(), response.request().path().to_owned());
         let (status, headers) = (response.status(), response.headers().clone());
         let bytes = to_bytes(response.into_body()).await.ok();
         let body = bytes.as_ref().and_then(|bytes| serde_json::from_slice(bytes).ok());

@@ -103,6 +103,10 @@ impl Notifier for Smtp {
     fn waiting(&self) -> usize {
         self.relay.beginning.count() + self.relay.confirming.count()
     }
+
+    fn stop(&self) {
+        self.relay.beginning.stop();
+    }
 }
 
 impl Smtp {

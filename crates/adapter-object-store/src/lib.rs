@@ -52,6 +52,6 @@ mod stream;
 
 pub use failure::is_refusal;
 pub use limits::TimeLimits;
-pub use open::{in_folder, open};
+pub use open::{identity, in_folder, open};
 pub use open_error::OpenError;
 pub use store::DocumentStore;

@@ -7,6 +7,8 @@ use crate::{
     DocumentStore, OpenError, TimeLimits, bucket::Bucket, disk::Disk, open_error::wrong, remote,
 };
 
+const NO_URL: &str = "is not a URL; write file:///absolute/path for a folder";
+
 /// Opens the remote store that a URL names, with credentials and other settings from environment
 /// variables. Does not connect.
 pub fn open(
@@ -14,13 +16,24 @@ pub fn open(
     variables: impl IntoIterator<Item = (String, String)>,
     limits: TimeLimits,
 ) -> Result<Arc<dyn DocumentStore>, OpenError> {
-    let url = Url::parse(url)
-        .map_err(|_| wrong("is not a URL; write file:///absolute/path for a folder"))?;
+    let url = Url::parse(url).map_err(|_| wrong(NO_URL))?;
     // TLS uses the provider of the process. An error means that one is installed already; it is the
     // same one, because no other is linked.
     let _ = ring::default_provider().install_default();
     let (objects, hint) = remote::open(&url, &variables.into_iter().collect::<Vec<_>>())?;
     Ok(Arc::new(Bucket::new(objects, hint, limits)))
+}
+
+/// Returns what identifies the remote store that a URL names: the same text in each instance of a service. A
+/// copied bucket has another. Has no credentials. Does not connect.
+pub fn identity(
+    url: &str,
+    variables: impl IntoIterator<Item = (String, String)>,
+) -> Result<String, OpenError> {
+    let variables: Vec<_> = variables.into_iter().collect();
+    open(url, variables.clone())?;
+    let url = Url::parse(url).map_err(|_| wrong(NO_URL))?;
+    Ok(remote::identity(&url, &variables))
 }
 
 /// Returns the store in a folder on local disk.
@@ -80,6 +93,29 @@ mod tests {
                 assert!(error.starts_with(text), "{url}: {error}");
             }
         }
+    }
+
+    #[test]
+    fn bucket_prefix_and_server_identify_a_store() {
+        let variables = |pairs: &[(&str, &str)]| {
+            let owned = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+            owned.collect::<Vec<_>>()
+        };
+        let (endpoint, secret) =
+            (("AWS_ENDPOINT_URL", "http://minio:9000/"), ("AWS_SECRET_ACCESS_KEY", "s3cret"));
+        let account =
+            [("AZURE_STORAGE_ACCOUNT_NAME", "acme"), ("AZURE_STORAGE_ACCOUNT_KEY", "a2V5")];
+        for (url, set, expected) in [
+            ("s3://one/orders/?sse=aes256&checksum=none", &[][..], "s3://one/orders"),
+            ("s3://one/orders", &[("AWS_ACCESS_KEY_ID", "id"), secret], "s3://one/orders"),
+            ("s3://one", &[endpoint], "s3://one at http://minio:9000"),
+            ("s3://one?endpoint=http://other:9000", &[endpoint], "s3://one at http://other:9000"),
+            ("gs://one/a/b", &[], "gs://one/a/b"),
+            ("az://one", &account, "az://one at acme"),
+        ] {
+            assert_eq!(identity(url, variables(set)).unwrap(), expected);
+        }
+        assert!(identity("s3://key:secret@bucket", []).is_err());
     }
 
     #[test]

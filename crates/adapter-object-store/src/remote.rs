@@ -85,6 +85,34 @@ pub(crate) fn open(
     Ok((bucket?, if has_credentials { "" } else { no_credentials }))
 }
 
+/// Returns what identifies the bucket of a URL that can be opened: its name, its prefix, and the endpoint or
+/// account if one is set. How objects are stored, such as their encryption, does not count.
+pub(crate) fn identity(url: &Url, variables: &Variables) -> String {
+    let parameter = url.query_pairs().find(|(name, _)| name == "endpoint");
+    let parameter = parameter.map(|(_, endpoint)| endpoint.into_owned());
+    let server = match url.scheme() {
+        "s3" => {
+            let builder = configured(AmazonS3Builder::with_config, AWS, variables, []);
+            let value = |key| builder.get_config_value(&key);
+            parameter
+                .or_else(|| value(AmazonS3ConfigKey::S3Endpoint))
+                .or_else(|| value(AmazonS3ConfigKey::Endpoint))
+        }
+        "az" => {
+            let builder = configured(MicrosoftAzureBuilder::with_config, AZURE, variables, []);
+            let value = |key| builder.get_config_value(&key);
+            parameter
+                .or_else(|| value(AzureConfigKey::Endpoint))
+                .or_else(|| value(AzureConfigKey::AccountName))
+        }
+        _ => parameter,
+    };
+    let server = server.map(|server| format!(" at {}", server.trim_end_matches('/')));
+    let (scheme, bucket) = (url.scheme(), url.host_str().unwrap_or_default());
+    let prefix = url.path().trim_end_matches('/');
+    format!("{scheme}://{bucket}{prefix}{}", server.unwrap_or_default())
+}
+
 /// Opens a bucket of S3. Each request has the SHA-256 of its body in its signature, and in a header
 /// that the store keeps with the object.
 fn s3(url: &Url, variables: &Variables) -> Result<Arc<dyn ObjectStore>, OpenError> {

@@ -11,7 +11,9 @@ use std::sync::{
 use diesel_async::{AsyncPgConnection, SimpleAsyncConnection as _};
 use domain::ports::{Cause, error_chain};
 use tokio::time::timeout;
-use tokio_postgres::{Client, Config, Connection, SimpleQueryMessage, Socket, tls::MakeTlsConnect};
+use tokio_postgres::{
+    CancelToken, Client, Config, Connection, SimpleQueryMessage, Socket, tls::MakeTlsConnect,
+};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use self::url::OpenError;
@@ -156,6 +158,12 @@ impl Server {
         let mut made = AsyncPgConnection::try_from(session).await.map_err(setup)?;
         made.batch_execute(PROLOGUE).await.map_err(setup)?;
         Ok(Some(made))
+    }
+
+    /// Asks the server to end the statement that a connection runs, if there is one.
+    pub(crate) async fn interrupt(&self, connection: CancelToken) {
+        // Without it, the statement goes on up to its time limit.
+        let _ = connection.cancel_query(self.tls.clone()).await;
     }
 
     /// Tries each host. `tokio_postgres` has such a loop, but its `connect_timeout` ends with the

@@ -15,8 +15,13 @@ use crate::{failure::Failure, store::PostgresStore};
 /// No other transaction writes until the import ends. The tables are in the order in which creating
 /// an order writes to them, so that the two do not wait for each other.
 const LOCK: &str = "LOCK TABLE signing_services, orders, order_changes, order_notes, documents, uploads, \
-    events, deliveries, order_recipients, webhook_endpoints, webhook_deliveries, idempotency_keys, api_keys, \
+    events, deliveries, order_recipients, recipient_mails, webhook_endpoints, webhook_deliveries, idempotency_keys, api_keys, \
     key_events, accesses, access_runs IN EXCLUSIVE MODE";
+
+/// Makes the database a copy, also if a service has started on it while it was empty.
+const MARK_COPY: &str = "INSERT INTO installation (id, database, documents) \
+    VALUES (1, 'the source of `notary-orders copy`', 'its document store') ON CONFLICT (id) \
+    DO UPDATE SET database = excluded.database, documents = excluded.documents";
 
 /// Tables whose identifiers the database assigns.
 const IDENTITIES: [&str; 9] = [
@@ -74,7 +79,8 @@ impl Import {
     }
 
     /// Ends the import. The identifiers of each table go on after the last one that the source has
-    /// assigned, also if its row is gone: whatever names that row must not find another.
+    /// assigned, also if its row is gone: whatever names that row must not find another. The database sends
+    /// nothing until an operator adopts it, because the source may go on.
     ///
     /// # Errors
     /// The database is unavailable. Whether the import was committed is unknown.
@@ -83,6 +89,7 @@ impl Import {
             let assigned = assigned.get(table).copied().unwrap_or_default();
             self.go_on_after(table, assigned).await?;
         }
+        self.run(MARK_COPY).await?;
         self.run("COMMIT").await
     }
 

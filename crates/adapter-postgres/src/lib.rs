@@ -14,6 +14,7 @@ mod failure;
 mod group_commit;
 mod import;
 mod inspect;
+mod installation;
 mod limits;
 mod locks;
 mod migrations;

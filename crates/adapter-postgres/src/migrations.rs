@@ -14,13 +14,28 @@ use diesel_async::{
     TransactionManager as _,
 };
 use domain::ports::Cause;
-use sql_rows::migrations::{ORDER_CHANGE, VersionError, count_missing};
+use sql_rows::migrations::{
+    self, APPLIED_FIRST, APPLIED_LATER, Applied, CREATE_LATER_TABLE, FIRST_TABLE, LATER_TABLE,
+    ORDER_CHANGE, VersionError, record,
+};
 
 use crate::{ConnectError, connect::Server};
 
 /// The migrations, oldest first: a version, and its statements.
-const MIGRATIONS: [(&str, &str); 3] = [
+const MIGRATIONS: [(&str, &str); 6] = [
     ("20261129100000", include_str!("../../../migrations/postgres/20261129100000_create/up.sql")),
+    (
+        "20261129140000",
+        include_str!("../../../migrations/postgres/20261129140000_rules_of_sql/up.sql"),
+    ),
+    (
+        "20261129140100",
+        include_str!("../../../migrations/postgres/20261129140100_older_secrets/up.sql"),
+    ),
+    (
+        "20261129150000",
+        include_str!("../../../migrations/postgres/20261129150000_installation/up.sql"),
+    ),
     (
         "20261129170000",
         include_str!("../../../migrations/postgres/20261129170000_webhook_bodies/up.sql"),
@@ -36,15 +51,16 @@ const LOCK: &str = "SET LOCAL lock_timeout = '60s'; \
 
 /// The triggers that an incomplete restore may lose. No statement fails without them, but documents lose
 /// their objects, keys create two orders, and changes leave no event.
-const TRIGGERS: [(&str, &str); 4] = [
+const TRIGGERS: [(&str, &str); 5] = [
     ("documents", "documents_adopt_uploads"),
     ("idempotency_keys", "idempotency_keys_in_use"),
+    ("orders", "orders_check_notary"),
     ("orders", "orders_name_status"),
     ("orders", ORDER_CHANGE),
 ];
 
 /// The tables that the migrations create, and the rights on them that the service needs.
-const TABLES: [(&str, &str); 17] = [
+const TABLES: [(&str, &str); 18] = [
     ("orders", "SELECT INSERT UPDATE"),
     ("order_changes", "SELECT INSERT UPDATE"),
     ("order_notes", "SELECT INSERT UPDATE"),
@@ -62,6 +78,7 @@ const TABLES: [(&str, &str); 17] = [
     ("idempotency_keys", "SELECT INSERT UPDATE DELETE"),
     ("accesses", "SELECT INSERT DELETE"),
     ("access_runs", "SELECT INSERT UPDATE DELETE"),
+    ("installation", "SELECT INSERT UPDATE"),
 ];
 
 /// The objects without which two orders get one file number, or pages of a list miss orders: a name, and
@@ -131,18 +148,19 @@ pub(crate) async fn migrate(server: &Server) -> Result<usize, MigrateError> {
     let mut connection = server.connect_alone().await?.ok_or(MigrateError::Pooler)?;
     check_encoding(&mut connection).await?;
     let mut applied = 0;
-    if missing(&mut connection).await? > 0 {
+    if !missing(&mut connection).await?.is_empty() {
         // In a transaction, a session goes on believing that a table is missing which it once
         // looked for. Another instance may make it during the wait for the lock.
         drop(connection);
         connection = server.connect_unlimited().await?;
         AnsiTransactionManager::begin_transaction(&mut connection).await?;
         connection.batch_execute(LOCK).await?;
-        applied = missing(&mut connection).await?;
-        if applied > 0 {
+        let missing = missing(&mut connection).await?;
+        if !missing.is_empty() {
             check_tables(&mut connection).await?;
-            apply(&mut connection).await?;
+            apply(&mut connection, &missing).await?;
         }
+        applied = missing.len();
         AnsiTransactionManager::commit_transaction(&mut connection).await?;
     }
     check_schema(&mut connection).await?;
@@ -152,7 +170,7 @@ pub(crate) async fn migrate(server: &Server) -> Result<usize, MigrateError> {
 /// Returns the number of missing migrations, after the checks of a start. Changes nothing.
 pub(crate) async fn check(connection: &mut AsyncPgConnection) -> Result<usize, MigrateError> {
     check_encoding(connection).await?;
-    let missing = missing(connection).await?;
+    let missing = missing(connection).await?.len();
     if missing > 0 {
         check_tables(connection).await?;
     } else {
@@ -161,10 +179,11 @@ pub(crate) async fn check(connection: &mut AsyncPgConnection) -> Result<usize, M
     Ok(missing)
 }
 
-/// Returns the number of missing migrations.
-async fn missing(connection: &mut AsyncPgConnection) -> Result<usize, MigrateError> {
+/// Returns the versions of the missing migrations.
+async fn missing(connection: &mut AsyncPgConnection) -> Result<Vec<String>, MigrateError> {
     let known = MIGRATIONS.map(|(version, _)| version.to_owned());
-    Ok(count_missing(&applied(connection).await?, &known)?)
+    let missing = migrations::missing(&applied(connection).await?, &known)?;
+    Ok(missing.into_iter().map(str::to_owned).collect())
 }
 
 /// Checks that no other program has tables of these names. Without the lock, the tables may be those
@@ -182,17 +201,16 @@ async fn check_tables(connection: &mut AsyncPgConnection) -> Result<(), MigrateE
 
 /// Applies the missing migrations. Sends one statement a message: engines with several nodes pass each
 /// on as a prepared statement.
-async fn apply(connection: &mut AsyncPgConnection) -> Result<(), MigrateError> {
-    sql_query(CREATE_MIGRATIONS_TABLE).execute(connection).await?;
-    let applied = applied(connection).await?;
-    let missing =
-        MIGRATIONS.iter().filter(|(version, _)| !applied.iter().any(|one| one == version));
-    for (version, migration) in missing {
-        for statement in statements(migration) {
-            sql_query(statement).execute(connection).await?;
+async fn apply(connection: &mut AsyncPgConnection, missing: &[String]) -> Result<(), MigrateError> {
+    for table in [CREATE_MIGRATIONS_TABLE, CREATE_LATER_TABLE] {
+        sql_query(table).execute(connection).await?;
+    }
+    for (version, migration) in MIGRATIONS {
+        if missing.iter().any(|one| one == version) {
+            for statement in statements(migration).into_iter().chain([record(version)]) {
+                sql_query(statement).execute(connection).await?;
+            }
         }
-        let note = sql_query("INSERT INTO __diesel_schema_migrations (version) VALUES ($1)");
-        note.bind::<Text, _>(version).execute(connection).await?;
     }
     Ok(())
 }
@@ -212,13 +230,17 @@ fn statements(migration: &str) -> Vec<String> {
     statements
 }
 
-async fn applied(connection: &mut AsyncPgConnection) -> Result<Vec<String>, MigrateError> {
-    if !is_there(connection, "__diesel_schema_migrations").await? {
-        return Ok(Vec::new());
+async fn applied(connection: &mut AsyncPgConnection) -> Result<Vec<Applied>, MigrateError> {
+    let mut applied = Vec::new();
+    for (table, query) in [(FIRST_TABLE, APPLIED_FIRST), (LATER_TABLE, APPLIED_LATER)] {
+        if is_there(connection, table).await? {
+            check_rights(connection, &[(table, "SELECT")]).await?;
+            let rows: Vec<(String, String)> =
+                sql::<(Text, Text)>(query).get_results(connection).await?;
+            applied.extend(rows.into_iter().map(Applied::from));
+        }
     }
-    check_rights(connection, &[("__diesel_schema_migrations", "SELECT")]).await?;
-    let versions = sql::<Text>("SELECT version FROM __diesel_schema_migrations ORDER BY version");
-    Ok(versions.get_results(connection).await?)
+    Ok(applied)
 }
 
 async fn is_there(connection: &mut AsyncPgConnection, table: &str) -> Result<bool, MigrateError> {

@@ -32,6 +32,7 @@ const CHANGE_ATTEMPTS: usize = 3;
 #[derive(Clone)]
 pub(crate) struct Pool {
     pub(crate) connections: deadpool::Pool<AsyncPgConnection>,
+    server: Server,
     /// Leaves connections to other calls while reads are slow.
     pub(crate) reads: Arc<Semaphore>,
     /// Leaves connections to other calls while other systems lock orders.
@@ -49,9 +50,9 @@ impl Pool {
         let mut config = ManagerConfig::default();
         // Checking each connection before its use would cost a round trip.
         config.recycling_method = RecyclingMethod::Fast;
-        let within = runtime.clone();
+        let (within, other) = (runtime.clone(), server.clone());
         config.custom_setup = Box::new(move |_| {
-            let (server, runtime) = (server.clone(), within.clone());
+            let (server, runtime) = (other.clone(), within.clone());
             async move {
                 // Ends with the call that waits for it.
                 let mut connecting = JoinSet::new();
@@ -66,6 +67,7 @@ impl Pool {
         let manager = AsyncDieselConnectionManager::new_with_config(String::new(), config);
         Ok(Self {
             connections: deadpool::Pool::builder(manager).max_size(size).build()?,
+            server,
             reads: Arc::new(Semaphore::new((size / 2).max(1))),
             changes: Arc::new(Semaphore::new((size / 4).max(1))),
             runtime,
@@ -83,12 +85,14 @@ impl Pool {
         connection.run(async |connection| until(deadline, work(connection)).await).await
     }
 
-    /// Runs a read like [`Self::run`]. Such reads use at most half of the connections.
+    /// Runs a read like [`Self::run`]. Such reads use at most half of the connections. The server ends the
+    /// statement of one that is dropped.
     pub(crate) async fn read<T>(
         &self,
         work: impl AsyncFnOnce(&mut AsyncPgConnection) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        let connection = self.acquire_within(&self.reads).await?;
+        let mut connection = self.acquire_within(&self.reads).await?;
+        connection.held.reads_on = Some(self.server.clone());
         let deadline = connection.deadline;
         connection.run(async |connection| until(deadline, work(connection)).await).await
     }
@@ -190,7 +194,7 @@ impl Pool {
         let connection = timeout_at(began + self.limits.acquire, self.connections.get()).await;
         let connection = connection.map_err(|_| Failure::Timeout)??;
         let (runtime, limit) = (self.runtime.clone(), self.limits.call);
-        let held = Held { connection, permit: None, runtime, limit };
+        let held = Held { connection, permit: None, reads_on: None, runtime, limit };
         let held = scopeguard::guard(held, Held::abandon as fn(Held));
         Ok(PooledConnection { held, deadline: began + limit, pool: self })
     }
@@ -201,6 +205,8 @@ struct Held {
     connection: deadpool::Object<AsyncPgConnection>,
     /// Of a call that may use only some of the connections.
     permit: Option<OwnedSemaphorePermit>,
+    /// The server, if the call only reads.
+    reads_on: Option<Server>,
     runtime: Handle,
     /// Of a call.
     limit: Duration,
@@ -210,10 +216,16 @@ impl Held {
     /// Keeps a connection from other calls while the statement of a dropped call runs on it. The
     /// futures of requests are dropped when their clients leave.
     fn abandon(self) {
-        let Self { mut connection, permit, runtime, limit } = self;
+        let Self { mut connection, permit, reads_on, runtime, limit } = self;
         runtime.spawn(async move {
-            // The server answers after that statement.
-            let answered = timeout(limit, connection.batch_execute("SELECT 1")).await;
+            let answered = timeout(limit, async {
+                if let Some(server) = reads_on {
+                    server.interrupt(connection.cancel_token()).await;
+                }
+                // The server answers after that statement.
+                connection.batch_execute("SELECT 1").await
+            });
+            let answered = answered.await;
             let is_idle = matches!(answered, Ok(Ok(())))
                 && !AnsiTransactionManager::is_broken_transaction_manager(&mut *connection);
             if is_idle {

@@ -1,15 +1,20 @@
 //! The store, on which every port is implemented.
 
+use async_trait::async_trait;
 use diesel::{
-    Expression, Selectable, SelectableHelper as _, dsl::AsSelect, pg::Pg,
+    Expression, Selectable, SelectableHelper as _,
+    dsl::{AsSelect, sql},
+    pg::Pg,
     query_dsl::methods::SelectDsl,
+    sql_types::{Nullable, Timestamptz},
 };
 use diesel_async::{
-    AsyncPgConnection, SimpleAsyncConnection as _,
+    AsyncPgConnection, RunQueryDsl as _, SimpleAsyncConnection as _,
     methods::{ExecuteDsl, LoadQuery},
 };
-use domain::ports::{Clock, StoreError};
-use sql_rows::{BatchObserver, ObservedDatabase, Unreadable};
+use domain::ports::{Clock, DatabaseTime, DatabaseTimes, StoreError};
+use sql_rows::{BatchObserver, ObservedDatabase, Unreadable, instant::NEWEST_STORED};
+use time::OffsetDateTime;
 
 use crate::{
     Inspection, MigrateError, OpenError, TimeLimits,
@@ -131,6 +136,20 @@ impl PostgresStore {
     }
 }
 
+#[async_trait]
+impl DatabaseTime for PostgresStore {
+    async fn times(&self) -> Result<DatabaseTimes, StoreError> {
+        let times = async |connection: &mut AsyncPgConnection| {
+            let times = format!("SELECT clock_timestamp(), ({NEWEST_STORED})");
+            let times = Prepared(sql::<(Timestamptz, Nullable<Timestamptz>)>(&times));
+            let (now, newest): (OffsetDateTime, Option<OffsetDateTime>) =
+                times.get_result(connection).await?;
+            Ok(DatabaseTimes { now: Some(now), newest })
+        };
+        self.read(times).await
+    }
+}
+
 impl ObservedDatabase for PostgresStore {
     fn observe_batches(&self, observer: BatchObserver) {
         self.orders.observe(observer);
@@ -142,5 +161,10 @@ impl ObservedDatabase for PostgresStore {
 
     fn waiting_calls(&self) -> usize {
         self.pool.connections.status().waiting
+    }
+
+    fn walks(&self) -> usize {
+        // Half of what reads may use.
+        (self.pool.connections.status().max_size / 4).max(1)
     }
 }

@@ -121,6 +121,13 @@ impl Database {
         Ok(Self { path, file, limits })
     }
 
+    /// Returns the path of a file beside the database.
+    pub(crate) fn beside(&self, suffix: &str) -> PathBuf {
+        let mut path = self.path.clone().into_os_string();
+        path.push(suffix);
+        path.into()
+    }
+
     pub(crate) fn connect(&self, mode: Mode) -> ConnectionResult<SqliteConnection> {
         let mut connection = establish(&self.path)?;
         let lock = self.limits.map(|limits| limits.lock);
@@ -168,6 +175,14 @@ impl Database {
             Ok(file) if file == self.file => Ok(()),
             _ => Err(Failure::Moved(self.path.display().to_string())),
         }
+    }
+
+    /// Describes the file by its number and its birth, which stay with it: a restored or copied file has
+    /// others, also at the same path. Its device is left out, because the number of a disk may change.
+    pub(crate) fn describe_file(&self) -> Result<String, Failure> {
+        self.check_file()?;
+        let born = birth(&self.path).map_or_else(String::new, |at| format!(", born at {at}"));
+        Ok(format!("SQLite file {}{born}", self.file.1))
     }
 }
 
@@ -292,6 +307,23 @@ pub fn rewrite(path: &Path) -> Result<Rewrite, OpenError> {
 /// Returns the device and the number of a file, which identify it whatever its path.
 fn identity(path: &Path) -> io::Result<(u64, u64)> {
     fs::metadata(path).map(|file| (file.dev(), file.ino()))
+}
+
+/// Returns when a file was created, in seconds since 1970, if the file system knows. The standard library
+/// asks only with some C libraries.
+#[cfg(target_os = "linux")]
+fn birth(path: &Path) -> Option<String> {
+    use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
+    let file = statx(CWD, path, AtFlags::empty(), StatxFlags::BTIME).ok()?;
+    let is_known = file.stx_mask & StatxFlags::BTIME.bits() != 0;
+    is_known.then(|| format!("{}.{:09}", file.stx_btime.tv_sec, file.stx_btime.tv_nsec))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn birth(path: &Path) -> Option<String> {
+    let created = fs::metadata(path).ok()?.created().ok()?;
+    let since = created.duration_since(std::time::UNIX_EPOCH).ok()?;
+    Some(format!("{}.{:09}", since.as_secs(), since.subsec_nanos()))
 }
 
 #[cfg(test)]

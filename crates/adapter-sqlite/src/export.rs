@@ -1,21 +1,30 @@
 //! Rows as JSON, to be copied to PostgreSQL.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    path::{Path, absolute},
+};
 
 use diesel::{
+    connection::SimpleConnection as _,
     dsl::sql,
     prelude::*,
+    result::Error as DatabaseError,
     sql_types::{BigInt, Text},
     sqlite::SqliteConnection,
 };
 use domain::ports::StoreError;
 use sql_rows::orphans::{has_parent, orphans_query};
 
-use crate::{failure::Failure, store::SqliteStore};
+use crate::{
+    database::{OpenError, establish},
+    failure::LOCKED,
+    store::SqliteStore,
+};
 
-/// The tables of a copy. A row comes after the rows to which it refers. Counts of mails are left out:
-/// they end with the hour.
-pub const EXPORTED_TABLES: [&str; 16] = [
+/// The tables of a copy. A row comes after the rows to which it refers. The installation is left out: the
+/// copy is another one.
+pub const EXPORTED_TABLES: [&str; 17] = [
     "signing_services",
     "api_keys",
     "key_events",
@@ -27,12 +36,31 @@ pub const EXPORTED_TABLES: [&str; 16] = [
     "events",
     "deliveries",
     "order_recipients",
+    "recipient_mails",
     "webhook_endpoints",
     "webhook_deliveries",
     "idempotency_keys",
     "accesses",
     "access_runs",
 ];
+
+/// Begins a transaction that ends with the connection. In this mode of locking, it fails while another
+/// process has the database open, and none can open it meanwhile. Waits for processes that are ending.
+const BEGIN: &str = "PRAGMA busy_timeout = 3000; PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE";
+
+/// The reason why a database was not exported.
+#[derive(Debug, thiserror::Error)]
+pub enum ExportError {
+    /// Another process has the database open, and could change it during the export or after it.
+    #[error("another process uses the database: stop every service on it, then copy again")]
+    InUse,
+    /// The database cannot be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The database cannot be read.
+    #[error(transparent)]
+    Database(#[from] DatabaseError),
+}
 
 /// Rows of a table in the order of its primary key.
 #[derive(Debug)]
@@ -49,23 +77,6 @@ pub struct ExportedPage {
 type Column = (String, String, i64);
 
 impl SqliteStore {
-    /// Returns up to `limit` rows of one of [`EXPORTED_TABLES`] after the page that ended with
-    /// `after`; `None` after the last row.
-    ///
-    /// Leases of deliveries and claims of requests in progress are left out: they belong to
-    /// processes that use this database. So are rows whose parent is gone: see [`Self::orphans`].
-    ///
-    /// # Errors
-    /// The database is unavailable, or the table does not exist.
-    pub async fn export(
-        &self,
-        table: &'static str,
-        after: Option<String>,
-        limit: usize,
-    ) -> Result<Option<ExportedPage>, StoreError> {
-        self.survey(move |connection| page(connection, table, after, limit)).await
-    }
-
     /// Returns what rows lack whose parent is gone, and their number. Blocks nothing.
     ///
     /// # Errors
@@ -73,26 +84,61 @@ impl SqliteStore {
     pub async fn orphans(&self) -> Result<Vec<(String, i64)>, StoreError> {
         self.survey(move |connection| Ok(orphans(connection)?)).await
     }
+}
+
+/// A database that is being exported. No other process can use it until this is dropped. Every call blocks.
+pub struct Export(SqliteConnection);
+
+impl Export {
+    /// Opens a database that has every migration.
+    ///
+    /// # Errors
+    /// See [`ExportError`].
+    pub fn begin(path: &Path) -> Result<Self, ExportError> {
+        let path = absolute(path).map_err(OpenError::File)?;
+        let mut connection = establish(&path).map_err(OpenError::from)?;
+        match connection.batch_execute(BEGIN) {
+            Err(DatabaseError::DatabaseError(_, error)) if error.message() == LOCKED => {
+                Err(ExportError::InUse)
+            }
+            begun => Ok(begun.map(|()| Self(connection))?),
+        }
+    }
+
+    /// Returns up to `limit` rows of one of [`EXPORTED_TABLES`] after the page that ended with
+    /// `after`; `None` after the last row.
+    ///
+    /// Leases of deliveries and claims of requests in progress are left out: they belong to
+    /// processes that used this database. So are rows whose parent is gone: see [`Self::orphans`].
+    ///
+    /// # Errors
+    /// The database cannot be read, or the table does not exist.
+    pub fn page(
+        &mut self,
+        table: &'static str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Option<ExportedPage>, ExportError> {
+        Ok(page(&mut self.0, table, after, limit)?)
+    }
+
+    /// Returns what rows lack whose parent is gone, and their number.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub fn orphans(&mut self) -> Result<Vec<(String, i64)>, ExportError> {
+        Ok(orphans(&mut self.0)?)
+    }
 
     /// Returns the last identifier that each table has assigned, also if its row is gone. A table that
     /// keeps all its rows is left out.
     ///
     /// # Errors
-    /// The database is unavailable.
-    pub async fn assigned_identifiers(&self) -> Result<BTreeMap<String, i64>, StoreError> {
+    /// The database cannot be read.
+    pub fn assigned_identifiers(&mut self) -> Result<BTreeMap<String, i64>, ExportError> {
         let assigned = sql::<(Text, BigInt)>("SELECT name, seq FROM sqlite_sequence");
-        let assigned = self.survey(move |connection| Ok(assigned.load(connection)?)).await?;
+        let assigned: Vec<(String, i64)> = assigned.load(&mut self.0)?;
         Ok(assigned.into_iter().collect())
-    }
-
-    /// Returns a number that changes when another process commits a change. It belongs to a
-    /// connection, so the only one that writes is asked.
-    ///
-    /// # Errors
-    /// The database is unavailable.
-    pub async fn data_version(&self) -> Result<i64, StoreError> {
-        let version = sql::<BigInt>("PRAGMA data_version");
-        self.maintain(move |connection| Ok(version.get_result(connection)?)).await
     }
 }
 
@@ -104,9 +150,9 @@ pub(crate) fn orphans(connection: &mut SqliteConnection) -> QueryResult<Vec<(Str
 fn page(
     connection: &mut SqliteConnection,
     table: &str,
-    after: Option<String>,
+    after: Option<&str>,
     limit: usize,
-) -> Result<Option<ExportedPage>, Failure> {
+) -> QueryResult<Option<ExportedPage>> {
     let columns = format!("SELECT name, type, pk FROM pragma_table_info('{table}') ORDER BY pk");
     let columns: Vec<Column> = sql::<(Text, Text, BigInt)>(&columns).load(connection)?;
     let key = columns.iter().filter(|(.., position)| *position > 0);
@@ -134,7 +180,7 @@ fn member((name, kind, _): &Column) -> Option<String> {
     match name.as_str() {
         "leased_until" => None,
         "details" => Some("'details', json(details)".to_owned()),
-        _ if matches!(name.rsplit('_').next(), Some("at" | "until")) => {
+        _ if matches!(name.rsplit('_').next(), Some("at" | "until" | "hour")) => {
             Some(format!("'{name}', {}", timestamp(name)))
         }
         _ if kind == "BLOB" => Some(format!(r"'{name}', '\x' || hex({name})")),

@@ -12,6 +12,7 @@ mod deliveries;
 mod export;
 mod failure;
 mod inspect;
+mod installation;
 mod limits;
 mod migrations;
 mod orders;
@@ -23,7 +24,7 @@ mod webhooks;
 
 pub use backup::{BackupError, DatabaseCopy, Totals};
 pub use database::{OpenError, Rewrite, rewrite};
-pub use export::{EXPORTED_TABLES, ExportedPage};
+pub use export::{EXPORTED_TABLES, Export, ExportError, ExportedPage};
 pub use inspect::{InspectError, inspect};
 pub use limits::TimeLimits;
 pub use migrations::MigrateError;

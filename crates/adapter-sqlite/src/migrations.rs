@@ -1,15 +1,19 @@
 //! Brings the schema up to the version of the program.
 
 use diesel::{
+    connection::SimpleConnection as _,
     dsl::sql,
-    migration::{Migration, MigrationSource as _},
+    migration::{CREATE_MIGRATIONS_TABLE, Migration, MigrationSource as _},
     prelude::*,
-    sql_types::Text,
+    sql_types::{BigInt, Text},
     sqlite::{Sqlite, SqliteConnection},
 };
-use diesel_migrations::{EmbeddedMigrations, MigrationHarness as _, embed_migrations};
+use diesel_migrations::{EmbeddedMigrations, embed_migrations};
 use domain::ports::Cause;
-use sql_rows::migrations::{ORDER_CHANGE, VersionError, count_missing};
+use sql_rows::migrations::{
+    self, APPLIED_FIRST, APPLIED_LATER, Applied, CREATE_LATER_TABLE, FIRST_TABLE, LATER_TABLE,
+    ORDER_CHANGE, VersionError, record,
+};
 
 use crate::failure::Failure;
 
@@ -44,40 +48,67 @@ impl From<Failure> for MigrateError {
 /// Applies the missing migrations and returns their number. The transaction holds the write lock,
 /// so one of several processes that start at once does it.
 pub(crate) fn migrate(connection: &mut SqliteConnection) -> Result<usize, MigrateError> {
-    missing(connection)?;
-    let applied = connection.run_pending_migrations(MIGRATIONS).map_err(MigrateError::Failed)?;
-    Ok(applied.len())
+    let missing = missing(connection)?;
+    for statements in [CREATE_MIGRATIONS_TABLE, CREATE_LATER_TABLE] {
+        connection.batch_execute(statements).map_err(Failure::from)?;
+    }
+    for migration in embedded()? {
+        let version = version_of(&*migration);
+        if missing.contains(&version) {
+            migration.run(connection).map_err(MigrateError::Failed)?;
+            connection.batch_execute(&record(&version)).map_err(Failure::from)?;
+        }
+    }
+    Ok(missing.len())
 }
 
-/// Returns the versions that this program knows.
-fn known() -> Result<Vec<String>, MigrateError> {
-    let known: Vec<Box<dyn Migration<Sqlite>>> =
-        MIGRATIONS.migrations().map_err(MigrateError::Failed)?;
-    Ok(known.iter().map(|migration| migration.name().version().to_string()).collect())
+/// Returns the migrations of this program, oldest first.
+fn embedded() -> Result<Vec<Box<dyn Migration<Sqlite>>>, MigrateError> {
+    let mut embedded = MIGRATIONS.migrations().map_err(MigrateError::Failed)?;
+    embedded.sort_by_key(|migration| version_of(&**migration));
+    Ok(embedded)
 }
 
-/// Returns the number of missing migrations, after the checks of a start. Changes nothing, unlike
-/// `applied_migrations`, which creates its table.
-pub(crate) fn missing(connection: &mut SqliteConnection) -> Result<usize, MigrateError> {
+fn version_of(migration: &dyn Migration<Sqlite>) -> String {
+    migration.name().version().to_string()
+}
+
+/// Returns the versions of the missing migrations, after the checks of a start. Changes nothing.
+pub(crate) fn missing(connection: &mut SqliteConnection) -> Result<Vec<String>, MigrateError> {
     const TABLE: &str = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name";
-    const MIGRATED: &str = "'__diesel_schema_migrations'";
 
+    let applied = applied(connection)?;
+    let known: Vec<String> = embedded()?.iter().map(|one| version_of(&**one)).collect();
+    let missing = migrations::missing(&applied, &known)?;
+    let missing: Vec<String> = missing.into_iter().map(str::to_owned).collect();
     let mut names = |query: String| -> Result<Vec<String>, Failure> {
         Ok(sql::<Text>(&query).load(connection)?)
     };
-    let applied = match names(format!("{TABLE} = {MIGRATED}"))?.pop() {
-        Some(table) => names(format!("SELECT version FROM {table}"))?,
-        None => Vec::new(),
-    };
-    let missing = count_missing(&applied, &known()?)?;
-    let others = format!("{TABLE} NOT GLOB 'sqlite_*' AND name <> {MIGRATED} LIMIT 1");
+    let others = format!(
+        "{TABLE} NOT GLOB 'sqlite_*' AND name NOT IN ('{FIRST_TABLE}', '{LATER_TABLE}') LIMIT 1"
+    );
     match names(others)?.pop() {
         Some(table) if applied.is_empty() => return Err(MigrateError::OtherProgram(table)),
         _ => {}
     }
     let trigger = format!("SELECT name FROM sqlite_schema WHERE name = '{ORDER_CHANGE}'");
-    if missing == 0 && names(trigger)?.is_empty() {
+    if missing.is_empty() && names(trigger)?.is_empty() {
         return Err(MigrateError::Incomplete(ORDER_CHANGE));
     }
     Ok(missing)
+}
+
+/// Returns the applied migrations. Changes nothing, unlike `applied_migrations` of diesel, which creates its
+/// table.
+fn applied(connection: &mut SqliteConnection) -> Result<Vec<Applied>, Failure> {
+    let mut applied = Vec::new();
+    for (table, query) in [(FIRST_TABLE, APPLIED_FIRST), (LATER_TABLE, APPLIED_LATER)] {
+        let exists =
+            format!("SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = '{table}'");
+        if sql::<BigInt>(&exists).get_result::<i64>(connection)? > 0 {
+            let rows: Vec<(String, String)> = sql::<(Text, Text)>(query).load(connection)?;
+            applied.extend(rows.into_iter().map(Applied::from));
+        }
+    }
+    Ok(applied)
 }

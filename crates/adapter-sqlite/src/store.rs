@@ -1,15 +1,22 @@
 //! The store, on which every port is implemented.
 
-use std::path::Path;
+use std::{
+    fs::{File, OpenOptions},
+    os::unix::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
+    sync::OnceLock,
+};
 
+use async_trait::async_trait;
 use diesel::{
     Expression, RunQueryDsl as _, Selectable, SelectableHelper as _,
-    dsl::AsSelect,
+    dsl::{AsSelect, sql},
     query_dsl::methods::{ExecuteDsl, LoadQuery, SelectDsl},
+    sql_types::Nullable,
     sqlite::{Sqlite, SqliteConnection},
 };
-use domain::ports::StoreError;
-use sql_rows::{BatchObserver, ObservedDatabase, Unreadable};
+use domain::ports::{DatabaseTime, DatabaseTimes, StoreError};
+use sql_rows::{BatchObserver, Instant, ObservedDatabase, Unreadable, Utc, instant::NEWEST_STORED};
 
 use crate::{
     database::{Database, Mode, OpenError},
@@ -34,6 +41,10 @@ pub struct SqliteStore {
     pub(crate) order_readers: Worker,
     pub(crate) readers: Worker,
     pub(crate) writer: Worker,
+    /// Beside the database. A running service has locked it.
+    service_lock: PathBuf,
+    service: OnceLock<File>,
+    pub(crate) database: Database,
 }
 
 impl SqliteStore {
@@ -43,7 +54,7 @@ impl SqliteStore {
     /// # Errors
     /// See [`OpenError`].
     pub fn open(path: &Path, limits: TimeLimits) -> Result<Self, OpenError> {
-        Self::on(&Database::at(path, Some(limits))?)
+        Self::on(Database::at(path, Some(limits))?)
     }
 
     /// Opens the database like [`Self::open`], for the commands of operators. Their calls have no
@@ -52,14 +63,17 @@ impl SqliteStore {
     /// # Errors
     /// See [`OpenError`].
     pub fn open_patiently(path: &Path) -> Result<Self, OpenError> {
-        Self::on(&Database::at(path, None)?)
+        Self::on(Database::at(path, None)?)
     }
 
-    fn on(database: &Database) -> Result<Self, OpenError> {
+    fn on(database: Database) -> Result<Self, OpenError> {
         Ok(Self {
-            writer: Worker::start(database, Mode::Write, 1)?,
-            order_readers: Worker::start(database, Mode::Read, READERS)?,
-            readers: Worker::start(database, Mode::Read, READERS)?,
+            service_lock: database.beside("-service"),
+            service: OnceLock::new(),
+            writer: Worker::start(&database, Mode::Write, 1)?,
+            order_readers: Worker::start(&database, Mode::Read, READERS)?,
+            readers: Worker::start(&database, Mode::Read, READERS)?,
+            database,
         })
     }
 
@@ -70,7 +84,7 @@ impl SqliteStore {
     /// # Errors
     /// See [`MigrateError`]. The database is unchanged then.
     pub async fn migrate(&self) -> Result<usize, MigrateError> {
-        while self.readers.maintain(migrations::missing).await? > 0 {
+        while !self.readers.maintain(migrations::missing).await?.is_empty() {
             match self.writer.maintain(migrations::migrate).await {
                 // Another process migrates.
                 Err(MigrateError::Failed(cause)) if cause.to_string() == LOCKED => {}
@@ -78,6 +92,22 @@ impl SqliteStore {
             }
         }
         Ok(0)
+    }
+
+    /// Returns whether this store is that of the only service on the database, from now on. The system gives the
+    /// lock back when the process ends, whatever the reason. Closing a file drops the locks that SQLite holds on the
+    /// database in this process, so this is another file.
+    pub(crate) fn is_of_the_only_service(&self) -> bool {
+        if self.service.get().is_some() {
+            return true;
+        }
+        let mut open = OpenOptions::new();
+        open.write(true).create(true).truncate(false).mode(0o600);
+        match open.open(&self.service_lock) {
+            Ok(file) => file.try_lock().is_ok() && self.service.set(file).is_ok(),
+            // Nothing is certain then.
+            Err(_) => false,
+        }
     }
 
     /// Runs a call that reads. All it reads is of one instant.
@@ -150,6 +180,18 @@ impl SqliteStore {
     }
 }
 
+#[async_trait]
+impl DatabaseTime for SqliteStore {
+    async fn times(&self) -> Result<DatabaseTimes, StoreError> {
+        let newest = |connection: &mut SqliteConnection| {
+            let newest: Option<Utc> =
+                sql::<Nullable<Instant>>(NEWEST_STORED).get_result(connection)?;
+            Ok(DatabaseTimes { now: None, newest: newest.map(|at| at.0) })
+        };
+        self.read(newest).await
+    }
+}
+
 impl ObservedDatabase for SqliteStore {
     fn observe_batches(&self, observer: BatchObserver) {
         self.writer.observe(observer);
@@ -157,6 +199,10 @@ impl ObservedDatabase for SqliteStore {
 
     fn open_connections(&self) -> usize {
         1 + 2 * READERS
+    }
+
+    fn walks(&self) -> usize {
+        READERS - 1
     }
 
     fn waiting_calls(&self) -> usize {

@@ -19,8 +19,8 @@ use diesel::{
 use domain::{
     order::OrderId,
     ports::{
-        ApiKeyRepo, DeliveryQueue as _, NewOrder, OrderRepo as _, QueueStats, StoreError,
-        UploadLedger as _, WriteError,
+        ApiKeyRepo, DeliveryQueue as _, InstallationRepo as _, NewOrder, OrderRepo as _,
+        QueueStats, StoreError, UploadLedger as _, WriteError,
     },
 };
 use futures_util::future::join_all;

@@ -2,12 +2,17 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use adapter_sqlite::{EXPORTED_TABLES, SqliteStore};
+use std::path::Path;
+
+use adapter_sqlite::{EXPORTED_TABLES, Export, ExportError, SqliteStore};
 use contract_tests::samples::{
     CLIENT, LIVE, NOW, WINDOW, access, add_note, api_key, attempt, delivery, dispatch, document,
     enqueue, idempotency_key, key_of, new_endpoint, new_order, object_key,
 };
-use diesel::{Connection as _, connection::SimpleConnection as _, sqlite::SqliteConnection};
+use diesel::{
+    Connection as _, RunQueryDsl as _, connection::SimpleConnection as _, dsl::sql,
+    sql_types::Text, sqlite::SqliteConnection,
+};
 use domain::{
     access::RunId,
     api_key::{ClientId, NewApiKey},
@@ -23,9 +28,10 @@ use domain::{
 use serde_json::{Value, json};
 use time::{Duration, OffsetDateTime, macros::datetime};
 
-async fn rows(store: &SqliteStore, table: &'static str, limit: usize) -> Vec<Value> {
-    let (mut rows, mut last) = (Vec::new(), None);
-    while let Some(page) = store.export(table, last, limit).await.unwrap() {
+fn rows(path: &Path, table: &'static str, limit: usize) -> Vec<Value> {
+    let mut export = Export::begin(path).unwrap();
+    let (mut rows, mut last) = (Vec::new(), None::<String>);
+    while let Some(page) = export.page(table, last.as_deref(), limit).unwrap() {
         let page_rows: Vec<Value> = serde_json::from_str(&page.rows).unwrap();
         assert_eq!(page_rows.len() as u64, page.count);
         rows.extend(page_rows);
@@ -37,7 +43,8 @@ async fn rows(store: &SqliteStore, table: &'static str, limit: usize) -> Vec<Val
 #[tokio::test]
 async fn every_row_is_exported_once_in_pages() {
     let directory = tempfile::tempdir().unwrap();
-    let store = SqliteStore::open_patiently(&directory.path().join("orders.db")).unwrap();
+    let path = directory.path().join("orders.db");
+    let store = SqliteStore::open_patiently(&path).unwrap();
     store.migrate().await.unwrap();
     for _ in 0..CLIENT.0 {
         ApiKeyRepo::add(&store, &api_key(NOW), "jane").await.unwrap();
@@ -102,54 +109,85 @@ async fn every_row_is_exported_once_in_pages() {
     let accesses: Vec<_> = (1..=4).map(|number| access(number, OrderId(1))).collect();
     store.store(&accesses).await.unwrap();
     store.end(RunId(7), 0, NOW).await.unwrap();
-    let counts = [3, 3, 3, 5, 3, 3, 10, 1, 7, 8, 4, 3, 3, 5, 4, 2];
+    drop(store);
+    let counts = [3, 3, 3, 5, 3, 3, 10, 1, 7, 8, 4, 1, 3, 3, 5, 4, 2];
     assert_eq!(counts.len(), EXPORTED_TABLES.len());
     for (table, count) in EXPORTED_TABLES.into_iter().zip(counts) {
-        let all = rows(&store, table, 100).await;
+        let all = rows(&path, table, 100);
         assert_eq!(all.len(), count, "{table}");
-        assert_eq!(rows(&store, table, 2).await, all, "{table}");
+        assert_eq!(rows(&path, table, 2), all, "{table}");
     }
+}
+
+#[tokio::test]
+async fn every_table_is_exported_but_those_of_the_database_itself() {
+    const OWN: [&str; 3] = ["__diesel_schema_migrations", "installation", "later_migrations"];
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("orders.db");
+    let store = SqliteStore::open(&path, TimeLimits::default()).unwrap();
+    store.migrate().await.unwrap();
+    drop(store);
+    let mut connection = SqliteConnection::establish(path.to_str().unwrap()).unwrap();
+    let tables = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT GLOB 'sqlite_*'";
+    let mut tables: Vec<String> = sql::<Text>(tables).load(&mut connection).unwrap();
+    let mut exported = [&EXPORTED_TABLES[..], &OWN].concat();
+    tables.sort();
+    exported.sort_unstable();
+    assert_eq!(tables, exported);
 }
 
 #[tokio::test]
 async fn values_have_the_text_forms_of_postgresql() {
     let directory = tempfile::tempdir().unwrap();
-    let store = SqliteStore::open_patiently(&directory.path().join("orders.db")).unwrap();
+    let path = directory.path().join("orders.db");
+    let store = SqliteStore::open_patiently(&path).unwrap();
     store.migrate().await.unwrap();
-    for (number, (created_at, expected)) in [
+    let instants = [
         (NOW, "2026-11-21 12:00:00.123456+00"),
         (datetime!(1969-12-31 23:59:59.999999 UTC), "1969-12-31 23:59:59.999999+00"),
         (datetime!(0001-01-01 00:00:00 UTC), "0001-01-01 00:00:00.000000+00"),
         (datetime!(0000-12-31 23:59:59.999999 UTC), "0001-12-31 23:59:59.999999+00 BC"),
         (datetime!(9999-12-31 23:59:59.999999 UTC), "9999-12-31 23:59:59.999999+00"),
-    ]
-    .into_iter()
-    .enumerate()
-    {
+    ];
+    for (number, (created_at, _)) in instants.into_iter().enumerate() {
         let created_at: OffsetDateTime = created_at;
         let order = new_order(&format!("F-{number}"), created_at);
         enqueue(&store, &order, vec![delivery(number)]).await;
-        assert_eq!(rows(&store, "orders", 10).await[number]["created_at"], json!(expected));
     }
-    DeliveryQueue::lease(&store, NOW, Duration::MINUTE, 1).await.unwrap();
-    assert!(rows(&store, "deliveries", 10).await.iter().all(|row| row["leased_until"].is_null()));
-    let order = &rows(&store, "orders", 1).await[0];
-    assert_eq!(order["details"]["zone"], "America/Chicago");
+    let leased = DeliveryQueue::lease(&store, NOW, Duration::MINUTE, 1).await.unwrap();
+    let mail = leased[0].delivery.id;
+    assert_eq!(DeliveryQueue::begin(&store, &[(mail, NOW)], NOW, 0).await.unwrap().len(), 1);
     store.add(&api_key(NOW), "jane").await.unwrap();
-    let hash = rows(&store, "api_keys", 1).await[0]["hash"].as_str().unwrap().to_owned();
+    drop(store);
+    for (row, (_, expected)) in rows(&path, "orders", 10).iter().zip(instants) {
+        assert_eq!(row["created_at"], json!(expected));
+    }
+    assert!(rows(&path, "deliveries", 10).iter().all(|row| row["leased_until"].is_null()));
+    let order = &rows(&path, "orders", 1)[0];
+    assert_eq!(order["details"]["zone"], "America/Chicago");
+    let count = &rows(&path, "recipient_mails", 1)[0];
+    assert_eq!(
+        (&count["hour"], &count["mails"]),
+        (&json!("2026-11-21 12:00:00.000000+00"), &json!(1))
+    );
+    let hash = rows(&path, "api_keys", 1)[0]["hash"].as_str().unwrap().to_owned();
     assert!(hash.starts_with(r"\x") && hash.len() == 66, "{hash}");
 }
 
+/// A service without requests changes nothing, but may do so at any time.
 #[tokio::test]
-async fn data_version_changes_with_commits_of_others() {
+async fn database_in_use_is_not_exported() {
     let directory = tempfile::tempdir().unwrap();
-    let store = SqliteStore::open_patiently(&directory.path().join("orders.db")).unwrap();
-    store.migrate().await.unwrap();
-    let before = store.data_version().await.unwrap();
-    assert_eq!(store.data_version().await.unwrap(), before);
-    let other = SqliteStore::open_patiently(&directory.path().join("orders.db")).unwrap();
-    other.create(&new_order("F-1", NOW), WINDOW).await.unwrap();
-    assert_ne!(store.data_version().await.unwrap(), before);
+    let path = directory.path().join("orders.db");
+    let idle = SqliteStore::open_patiently(&path).unwrap();
+    idle.migrate().await.unwrap();
+    assert!(matches!(Export::begin(&path), Err(ExportError::InUse)));
+    drop(idle);
+    let export = Export::begin(&path).unwrap();
+    let error = SqliteStore::open_patiently(&path).err().unwrap();
+    assert!(domain::ports::error_chain(&error).contains("database is locked"), "{error:?}");
+    drop(export);
+    SqliteStore::open_patiently(&path).unwrap();
 }
 
 /// Another program may delete rows without their children.
@@ -221,6 +259,7 @@ async fn rows_whose_parent_is_gone_are_counted_and_left_out() {
     let mut expected = orphans.map(|orphans| (orphans.to_owned(), number(orphans)));
     expected.sort();
     assert_eq!(found, expected);
+    drop((store, other));
     for (table, kept) in [
         ("documents", 1),
         ("deliveries", 1),
@@ -231,8 +270,8 @@ async fn rows_whose_parent_is_gone_are_counted_and_left_out() {
         ("key_events", 2),
         ("orders", 2),
     ] {
-        assert_eq!(rows(&store, table, 10).await.len(), kept, "{table}");
+        assert_eq!(rows(&path, table, 10).len(), kept, "{table}");
     }
-    let assigned = store.assigned_identifiers().await.unwrap();
+    let assigned = Export::begin(&path).unwrap().assigned_identifiers().unwrap();
     assert_eq!(assigned["webhook_endpoints"], 4, "the identifier of a removed row stays taken");
 }

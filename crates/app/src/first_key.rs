@@ -35,13 +35,16 @@ pub(crate) async fn welcome(
     settings: &Settings,
     database: &Path,
     names: &[String],
-    api: SocketAddr,
-    ops: SocketAddr,
+    [api, ops]: [SocketAddr; 2],
+    messages_wait: bool,
 ) -> Result<Option<String>> {
     let api = local_address(api);
     let scheme = if settings.tls_cert.is_some() { "https" } else { "http" };
     let base_url = format!("{scheme}://{api}{}", settings.base_path);
-    let places = places(settings, database, &base_url, ops)?;
+    let mut places = places(settings, database, &base_url, ops)?;
+    if messages_wait {
+        places += "\nmessages   wait: `notary-orders doctor` says why";
+    }
     let target = match &settings.tls_cert {
         Some(cert) => https_target(&absolute(cert)?, names, api) + &settings.base_path,
         None => base_url,

@@ -8,6 +8,7 @@
 //! | use cases on the adapters of the settings | `wiring` |
 //! | relay and scanner of a service that starts | `dependencies` |
 //! | listening sockets and the limit of connections | `listen` |
+//! | copies of a database, which send nothing | `messages` |
 //! | certificate and key of the API, replaced when their files change | `certificate_watch` |
 //! | start and graceful stop | [`serve`] |
 //! | background work | `workers` |
@@ -19,6 +20,7 @@ pub mod cli;
 mod dependencies;
 mod first_key;
 mod listen;
+mod messages;
 mod outages;
 pub mod serve;
 mod wiring;

@@ -62,6 +62,8 @@ pub struct Service {
     pub api_address: SocketAddr,
     /// Address of metrics and health checks.
     pub ops_address: SocketAddr,
+    /// Cancelled if mails and webhooks leave. They wait on a copy of a database.
+    pub messages_leave: CancellationToken,
     started: Starting,
     api: web::Data<Api>,
     api_server: ServerHandle,
@@ -157,6 +159,7 @@ impl Starting {
         Ok(Service {
             api_address,
             ops_address,
+            messages_leave: parts.messages.may_leave.clone(),
             started: self,
             api,
             api_server: api_handle,

@@ -1,16 +1,16 @@
 //! Use cases on the adapters of the settings.
 
-use std::sync::{Arc, atomic::AtomicBool};
+use std::sync::{Arc, OnceLock, atomic::AtomicBool};
 
 use actix_web::web;
 use adapter_http::{
-    Admission, Api, ApiMetrics, Audited, Closing, Connections, Dependencies, DetachedTasks,
-    JSON_BODIES, Proxies, RateLimits, Replays, Shares, Spool,
+    ANSWERS, Admission, Api, ApiMetrics, Audited, Closing, Connections, DOWNLOADS, Dependencies,
+    DetachedTasks, JSON_BODIES, Proxies, RateLimits, Replays, Shares, Spool,
 };
 use anyhow::Result;
 use domain::{
     access::RunId,
-    ports::{BlobStore, Notifier, WebhookSender},
+    ports::{BlobStore, Clock as _, DatabaseTime, Notifier, WebhookSender},
     use_cases::{
         accesses::recorder::AccessRecorder,
         add_documents::AddDocuments,
@@ -23,7 +23,8 @@ use domain::{
         read_order::ReadOrder,
         scan_documents::ScanDocuments,
         services::{KnownServices, ListServices},
-        webhooks::manage_webhooks::{ManageWebhooks, unreadable_secrets},
+        upkeep::watch_clock::WatchedClock,
+        webhooks::{manage_webhooks::ManageWebhooks, reencrypt_secrets::count_secrets},
         withdraw_document::WithdrawDocument,
     },
 };
@@ -40,12 +41,18 @@ use telemetry::{
 };
 use tokio::runtime::Handle;
 
-use crate::dependencies::{open_notifier, open_scanner};
+use crate::{
+    dependencies::{open_notifier, open_scanner},
+    messages::Messages,
+};
 
 /// The parts of the API and of the workers.
 pub(crate) struct Parts {
     pub(crate) settings: Settings,
+    /// Its clock is the watched one.
     pub(crate) machine: Machine,
+    pub(crate) clock: Arc<WatchedClock>,
+    pub(crate) database_time: Arc<dyn DatabaseTime>,
     pub(crate) storage: Storage,
     pub(crate) keys: ManageKeys,
     pub(crate) webhooks: ManageWebhooks,
@@ -53,6 +60,7 @@ pub(crate) struct Parts {
     pub(crate) scan: Option<ScanDocuments>,
     pub(crate) notifier: Arc<dyn Notifier>,
     pub(crate) mail_is_available: Arc<AtomicBool>,
+    pub(crate) messages: Messages,
     pub(crate) rates: Arc<RateLimits>,
     /// Downloads that are not stored yet.
     pub(crate) downloads: Downloads,
@@ -69,6 +77,17 @@ impl Parts {
         sender: Arc<dyn WebhookSender>,
         registry: &Registry,
     ) -> Result<Self> {
+        let database_time = machine.database_time.clone().unwrap_or_else(|| storage.time.clone());
+        let clock = Arc::new(WatchedClock::start(machine.clock.clone(), &*database_time).await?);
+        let machine = &Machine { clock: clock.clone(), ..machine.clone() };
+        let ended = storage.queue.end_dead_leases(clock.now()).await?;
+        if ended > 0 {
+            tracing::info!(
+                ended,
+                "deliveries that the process before had in progress are attempted again"
+            );
+        }
+        let messages = Messages::begin(settings, &storage).await?;
         let blobs = open_blobs(settings).await?;
         let scan = match open_scanner(settings).await? {
             Some(scanner) => Some(ScanDocuments {
@@ -80,11 +99,12 @@ impl Parts {
         let (mut notifier, mail_is_available) = open_notifier(settings).await?;
         let mut webhooks = storage.manage_webhooks(settings, machine, sender)?;
         let key = webhooks.secrets.as_deref();
-        let unreadable = unreadable_secrets(&*webhooks.endpoints, key).await?;
+        let now = machine.clock.now();
+        let unreadable = count_secrets(&*webhooks.endpoints, key, now).await?.unreadable;
         if unreadable > 0 {
             tracing::error!(
                 endpoints = unreadable,
-                "webhooks of these endpoints wait: the key does not decrypt their secrets. {ADVICE}"
+                "webhooks of these endpoints wait: no key decrypts their secrets. {ADVICE}"
             );
         } else if webhooks.secrets.is_none() {
             tracing::warn!(
@@ -104,6 +124,8 @@ impl Parts {
         Ok(Self {
             settings: settings.clone(),
             machine: machine.clone(),
+            clock,
+            database_time,
             keys: storage.manage_keys(machine),
             storage,
             webhooks,
@@ -111,6 +133,7 @@ impl Parts {
             scan,
             notifier,
             mail_is_available: Arc::new(AtomicBool::new(mail_is_available)),
+            messages,
             rates: Arc::new(RateLimits::new(orders, with_documents, settings.reads_rate())),
             downloads: Downloads::default(),
             accesses: Arc::new(AccessRecorder::new(run, machine.clock.clone())),
@@ -126,13 +149,14 @@ impl Parts {
             queue: self.storage.queue.clone(),
             webhooks: self.webhooks.deliveries.clone(),
             mail_is_available: self.mail_is_available.clone(),
+            messages_leave: self.messages.may_leave.clone(),
         }
     }
 
     /// Returns the state of the API.
     pub(crate) fn api(&self, registry: &Registry) -> Result<web::Data<Api>> {
         let Self { settings, storage, blobs, .. } = self;
-        let Machine { clock, entropy, traces } = self.machine.clone();
+        let Machine { clock, entropy, traces, .. } = self.machine.clone();
         let spool = Spool::open(&settings.in_data_dir("spool"), settings.spool_mb * 1024 * 1024);
         let spool = checked(spool, format!("{DATA_DIR}: spool"))?;
         let intake = Intake {
@@ -190,6 +214,7 @@ impl Parts {
             metrics: ApiMetrics::register(registry)?,
             entropy,
             base_path: settings.base_path.clone(),
+            openapi: OnceLock::new(),
             has_console: settings.console,
             traces: traces.map(|traces| traces as _),
             detached: DetachedTasks::new(Handle::current()),
@@ -199,6 +224,9 @@ impl Parts {
             concurrency: Shares::new(settings.max_orders_in_flight, settings.max_orders_in_flight),
             json_bodies: Shares::of_bodies(JSON_BODIES),
             uploads: Shares::of_bodies(settings.max_uploads_in_flight),
+            answers: Shares::of_bodies(ANSWERS),
+            downloads: Shares::of_bodies(DOWNLOADS),
+            walks: Shares::of_walks(storage.observed.walks()),
         });
         adapter_http::register_gauges(registry, &api)?;
         Ok(api)

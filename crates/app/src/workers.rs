@@ -31,6 +31,7 @@ use domain::{
         note_downloads::NoteDownloads,
         upkeep::{
             erase_old_orders::CountWaiting, forget_keys::ForgetKeys, sweep_uploads::SweepUploads,
+            watch_clock::WatchClock,
         },
         webhooks::watch_webhooks::WatchWebhooks,
     },
@@ -45,6 +46,9 @@ use crate::{
     outages::{DATABASE, Outages},
     wiring::Parts,
 };
+
+/// Pause before old mails are looked for again while the clock may be wrong.
+const DOUBTED_PAUSE: Duration = Duration::from_secs(60);
 
 /// Pause between two removals of idle rate limits.
 const FORGET_RATES_PAUSE: Duration = Duration::from_secs(60);
@@ -63,6 +67,7 @@ pub(crate) fn spawn(
     for row in table(parts, metrics).into_iter().chain(erasing) {
         tasks.spawn(row.run(outages.clone(), stop.clone()));
     }
+    tasks.spawn(parts.messages.clone().watch(stop.clone()));
     deliveries::spawn(parts, metrics, &outages, [stop_deliveries, stop], tasks);
     Ok(leaves_accesses)
 }
@@ -73,7 +78,15 @@ fn table(parts: &Parts, metrics: &WorkerMetrics) -> Vec<Row> {
     let Parts { settings, storage, webhooks, .. } = parts;
     let Machine { clock, entropy, .. } = &parts.machine;
     let (keys, notifier) = (&parts.keys, &parts.notifier);
+    // Of those that send, or delete objects that the original may still have.
+    let may_leave = &parts.messages.may_leave;
     let mut rows = vec![
+        Row::new(
+            "the clock of the database could not be read",
+            DATABASE,
+            WatchClock::new(parts.clock.clone(), parts.database_time.clone()),
+            report::with(metrics, WorkerMetrics::clock),
+        ),
         Row::storing(
             "the last use of API keys is not stored until the database answers",
             NoteKeyUses { keys: keys.keys.clone(), uses: keys.uses.clone() },
@@ -91,13 +104,10 @@ fn table(parts: &Parts, metrics: &WorkerMetrics) -> Vec<Row> {
         Row::new(
             "abandoned uploads could not be removed",
             "the store of documents",
-            SweepUploads {
-                uploads: storage.uploads.clone(),
-                blobs: parts.blobs.clone(),
-                clock: clock.clone(),
-            },
+            SweepUploads::new(storage.uploads.clone(), parts.blobs.clone(), clock.clone()),
             report::with(metrics, WorkerMetrics::swept),
-        ),
+        )
+        .after(may_leave),
         Row::new(
             "idle rate limits could not be removed",
             "the memory of the service",
@@ -116,7 +126,8 @@ fn table(parts: &Parts, metrics: &WorkerMetrics) -> Vec<Row> {
                 unreadable: BTreeSet::new(),
             },
             report::with(metrics, report::watched),
-        ),
+        )
+        .after(may_leave),
         Row::new(
             "old accesses could not be removed, or busy keys not be looked for",
             DATABASE,
@@ -129,7 +140,8 @@ fn table(parts: &Parts, metrics: &WorkerMetrics) -> Vec<Row> {
                 memory: Memory::default(),
             },
             report::with(metrics, report::accesses),
-        ),
+        )
+        .after(may_leave),
         Row::new(
             "new orders could not be followed; they are read again in a second",
             DATABASE,
@@ -174,7 +186,10 @@ impl Worker for RemoveOldMails {
     type Done = usize;
 
     async fn step(&mut self) -> Step<usize> {
-        remove_old_mails(self.folder.clone(), self.clock.now() - self.age).await
+        match self.clock.now_to_erase() {
+            Some(now) => remove_old_mails(self.folder.clone(), now - self.age).await,
+            None => Step { result: Ok(0), pause: DOUBTED_PAUSE },
+        }
     }
 }
 

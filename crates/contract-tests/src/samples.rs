@@ -18,10 +18,10 @@ use domain::{
         StoredOrder,
     },
     ports::{
-        AccessLog, ApiKeyRepo, Attempted, DeliveryQueue, Dispatch, ErasureOutcome, EventId,
-        IdempotencyLedger, Lease, NewOrder, OrderAdmin, OrderReader, OrderRepo, Outbox, QueueStats,
-        ServiceRepo, Settlement, StoreError, UploadLedger, WebhookQueue, WebhookRepo, WriteError,
-        error_chain,
+        AccessLog, ApiKeyRepo, Attempted, DatabaseTime, DeliveryQueue, Dispatch, ErasureOutcome,
+        EventId, IdempotencyLedger, InstallationRepo, Lease, NewOrder, OrderAdmin, OrderReader,
+        OrderRepo, Outbox, QueueStats, ServiceRepo, Settlement, StoreError, UploadLedger,
+        WebhookQueue, WebhookRepo, WriteError, error_chain,
     },
 };
 use futures_util::future::join_all;
@@ -67,6 +67,10 @@ pub struct Storage {
     pub webhook_queue: Arc<dyn WebhookQueue>,
     /// Accesses.
     pub accesses: Arc<dyn AccessLog>,
+    /// What the database knows of the time.
+    pub time: Arc<dyn DatabaseTime>,
+    /// The installation.
+    pub installation: Arc<dyn InstallationRepo>,
     /// Another system that shares the store. Owns what the store needs, such as its folder.
     pub other_system: Box<dyn OtherSystem>,
 }
@@ -87,6 +91,8 @@ impl Storage {
             + WebhookRepo
             + WebhookQueue
             + AccessLog
+            + DatabaseTime
+            + InstallationRepo
             + 'static,
     {
         Self {
@@ -101,7 +107,9 @@ impl Storage {
             queue: store.clone(),
             webhooks: store.clone(),
             webhook_queue: store.clone(),
-            accesses: store,
+            accesses: store.clone(),
+            time: store.clone(),
+            installation: store,
             other_system: Box::new(other_system),
         }
     }

@@ -2,8 +2,10 @@
 
 pub mod access_log;
 pub mod api_key_repo;
+pub mod database_time;
 pub mod delivery_queue;
 pub mod idempotency_ledger;
+pub mod installation_repo;
 pub mod order_admin;
 pub mod order_reader;
 pub mod order_repo;

@@ -20,6 +20,11 @@ impl RunId {
     pub fn random(entropy: &dyn Entropy) -> Self {
         Self(i64::from_be_bytes(entropy.bytes()) & i64::MAX)
     }
+
+    /// Returns the identifier of the run that follows this one in its process.
+    pub fn next(self) -> Self {
+        Self(self.0.wrapping_add(1) & i64::MAX)
+    }
 }
 
 /// The identifier of an access. The numbers of a run begin with 1 and leave none out. Within a run, the

@@ -36,9 +36,13 @@ pub const MAX_AGE: Duration = Duration::days(5);
 /// Number of attempts before a delivery fails for good by its age: they take some ten hours.
 pub const FEWEST_ATTEMPTS: u32 = 20;
 
-/// Time after which no lease and no claim to an idempotency key ends: leases take two minutes, and
-/// clocks of instances differ by less than that. One that ends later was taken while a clock was
-/// wrong, so it is free.
+/// Duration of a lease. After a crash of its process, a delivery waits so long on a database with several instances.
+/// A webhook takes half of it, and a mail that takes longer renews its lease.
+pub const LEASE: Duration = Duration::seconds(30);
+
+/// Time after which no lease and no claim to an idempotency key ends: leases of version 0.1.0 take two
+/// minutes, and the time of instances differs by less than that. One that ends later was taken while a
+/// clock was wrong, so it is free.
 pub const FARTHEST_LEASE: Duration = Duration::minutes(4);
 
 /// Time after which no attempt is in progress that began before: a relay has 20 minutes for a mail (RFC

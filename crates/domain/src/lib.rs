@@ -16,8 +16,10 @@
 //! | preconditions of changes | [`precondition`] |
 //! | API keys and their owners | [`api_key`] |
 //! | records of signing services | [`signing_service`] |
+//! | the installation of a database, and its copies | [`installation`] |
 //! | who has read or changed what | [`access`] |
 //! | mails about an order, and when they are retried | [`delivery`] |
+//! | which time holds, and when it is too doubtful to erase by it | [`clock_watch`] |
 //! | webhooks: endpoints, events, retry schedule, payloads, secrets | [`webhook`] |
 //!
 //! A model uses no port but [`entropy`]. A port uses models. [`use_cases`] use both: what a handler, a command
@@ -31,6 +33,7 @@
 //! | which signing services orders may name | [`use_cases::services`] |
 //! | mails: dispatch of events, attempts; the loop that delivers mails and webhooks | [`use_cases::deliveries`] |
 //! | webhooks: manage, attempt, watch | [`use_cases::webhooks`] |
+//! | copies of a database: tell, adopt | [`use_cases::installations`] |
 //! | clean up after orders | [`use_cases::upkeep`] |
 //! | workers, and what they store of facts that wait in memory | [`use_cases::background`], [`use_cases::store_waiting`] |
 //!
@@ -55,11 +58,13 @@ macro_rules! conceal {
 pub mod access;
 pub mod api_key;
 pub mod appointment;
+pub mod clock_watch;
 pub mod delivery;
 pub mod document;
 pub mod duplicate_window;
 pub mod entropy;
 pub mod idempotency;
+pub mod installation;
 pub mod order;
 pub mod people;
 pub mod ports;

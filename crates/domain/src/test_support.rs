@@ -33,6 +33,18 @@ use crate::{
 pub(crate) fn clock(now: OffsetDateTime) -> Arc<MockClock> {
     let mut clock = MockClock::new();
     clock.expect_now().return_const(now);
+    clock.expect_now_to_erase().return_const(Some(now));
+    clock.expect_now_to_lease().return_const(Some(now));
+    clock.expect_monotonic().return_const(Duration::ZERO);
+    Arc::new(clock)
+}
+
+/// Returns a clock that may be wrong.
+pub(crate) fn doubtful_clock(now: OffsetDateTime) -> Arc<MockClock> {
+    let mut clock = MockClock::new();
+    clock.expect_now().return_const(now);
+    clock.expect_now_to_erase().return_const(None);
+    clock.expect_now_to_lease().return_const(None);
     Arc::new(clock)
 }
 

@@ -9,6 +9,7 @@ pub mod change_order;
 pub mod create_order;
 pub mod deliveries;
 pub mod erase_orders;
+pub mod installations;
 pub mod intake;
 pub mod keys;
 pub mod note_downloads;

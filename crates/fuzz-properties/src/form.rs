@@ -12,7 +12,7 @@ use adapter_http::{
 };
 use bytes::Bytes;
 use domain::{
-    api_key::ClientId,
+    api_key::{ClientId, Party},
     document::{DocumentLimits, Sha256Digest},
     order::OrderRequest,
 };
@@ -100,7 +100,7 @@ pub(super) fn read<T>(
         let space = FormSpace {
             spool: &reader.spool,
             limits: LIMITS,
-            client: ClientId(1),
+            party: Party::Client(ClientId(1)),
             texts: Texts::Order,
         };
         inspect(reader.runtime.block_on(read_form(&request, payload, space)))

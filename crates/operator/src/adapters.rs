@@ -1,7 +1,7 @@
 //! Chooses the adapters behind the ports by the settings.
 
 use std::{
-    path::{Path, absolute},
+    path::{Path, PathBuf, absolute},
     sync::Arc,
 };
 
@@ -13,11 +13,14 @@ use adapter_sqlite::SqliteStore;
 use anyhow::{Context as _, Result, ensure};
 use domain::{
     ports::{
-        AccessLog, ApiKeyRepo, BlobStore, DeliveryQueue, IdempotencyLedger, Notifier, OrderAdmin,
-        OrderReader, OrderRepo, Outbox, ServiceRepo, UploadLedger, WebhookQueue, WebhookRepo,
-        WebhookSender, error_chain,
+        AccessLog, ApiKeyRepo, BlobStore, DatabaseTime, DeliveryQueue, IdempotencyLedger,
+        InstallationRepo, Notifier, OrderAdmin, OrderReader, OrderRepo, Outbox, ServiceRepo,
+        UploadLedger, WebhookQueue, WebhookRepo, WebhookSender, error_chain,
     },
-    use_cases::{keys::manage_keys::ManageKeys, webhooks::manage_webhooks::ManageWebhooks},
+    use_cases::{
+        installations::Installations, keys::manage_keys::ManageKeys,
+        webhooks::manage_webhooks::ManageWebhooks,
+    },
 };
 use rustix::fs::{Access, access};
 
@@ -62,6 +65,10 @@ pub struct Storage {
     pub webhooks: Arc<dyn WebhookRepo>,
     /// Stores webhook deliveries.
     pub webhook_queue: Arc<dyn WebhookQueue>,
+    /// Tells what the database knows of the time.
+    pub time: Arc<dyn DatabaseTime>,
+    /// Stores the installation.
+    pub installation: Arc<dyn InstallationRepo>,
     /// The database behind these ports.
     pub observed: Arc<dyn ObservedDatabase>,
 }
@@ -126,6 +133,8 @@ impl Storage {
             + DeliveryQueue
             + WebhookRepo
             + WebhookQueue
+            + DatabaseTime
+            + InstallationRepo
             + ObservedDatabase
             + 'static,
     {
@@ -143,8 +152,15 @@ impl Storage {
             queue: store.clone(),
             webhooks: store.clone(),
             webhook_queue: store.clone(),
+            time: store.clone(),
+            installation: store.clone(),
             observed: store,
         }
+    }
+
+    /// Returns the use case that tells copies of this storage.
+    pub fn installations(&self, settings: &Settings) -> Result<Installations> {
+        installations(Arc::clone(&self.installation), settings)
     }
 
     /// Returns the use case of API keys on this storage.
@@ -235,6 +251,24 @@ pub fn document_store(settings: &Settings) -> Result<Arc<dyn DocumentStore>> {
     }
     let url = settings.documents_url.as_deref().unwrap_or_default();
     checked(adapter_object_store::open(url, settings.environment.clone(), limits), DOCUMENTS)
+}
+
+/// Returns the use case that tells copies of a database. The path of a folder, or the bucket, identifies the
+/// document store.
+pub(crate) fn installations(
+    repo: Arc<dyn InstallationRepo>,
+    settings: &Settings,
+) -> Result<Installations> {
+    let documents = match settings.documents() {
+        // Without a slash at its end, which URLs may have.
+        Some(folder) => absolute(folder)?.components().collect::<PathBuf>().display().to_string(),
+        None => {
+            let url = settings.documents_url.as_deref().unwrap_or_default();
+            let identity = adapter_object_store::identity(url, settings.environment.clone());
+            checked(identity, DOCUMENTS)?
+        }
+    };
+    Ok(Installations { repo, documents })
 }
 
 /// Opens the document store of the settings. One that does not answer is a warning: orders without

@@ -29,6 +29,7 @@ use crate::{
     adapters::Storage, doctor::health, progress::Progress, settings::Settings, system::Machine,
 };
 
+mod adopt;
 pub(crate) mod backup;
 mod clients;
 mod copy;
@@ -83,6 +84,9 @@ pub enum Command {
         /// The folder of the backup
         folder: PathBuf,
     },
+    /// Make this database the one that sends mails and webhooks, after it was restored, copied or
+    /// moved. What waits leaves within seconds; make sure that the original is stopped
+    Adopt,
     /// Print the OpenAPI document
     Openapi,
     /// Print the completions for a shell
@@ -152,6 +156,10 @@ impl Command {
             }
             Self::Restore { folder } => {
                 on_files(move |progress| backup::restore(&settings, &folder, progress)).await
+            }
+            Self::Adopt => {
+                let storage = Storage::open_patiently(&settings).await?;
+                adopt::run(&storage, &settings).await
             }
             Self::Copy { from, to } => {
                 let progress = Progress::new("copying");

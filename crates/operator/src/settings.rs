@@ -21,6 +21,7 @@ use domain::{
     document::DocumentLimits,
     duplicate_window::DuplicateWindow,
     idempotency::DEFAULT_RETENTION,
+    installation::SendsMessages,
     use_cases::{
         accesses::watch_accesses::AccessLimits,
         deliveries::run_deliveries::{DELIVERIES_IN_FLIGHT, MAILS_PER_RECIPIENT_HOUR},
@@ -35,7 +36,10 @@ use url::Url;
 pub use self::values::Database;
 use self::{
     time_zones::time_zones,
-    values::{address, address_header, base_path, log_level, mails, network, public_url, whole},
+    values::{
+        address, address_header, base_path, log_level, mails, network, public_url, sends_messages,
+        whole,
+    },
 };
 
 mod time_zones;
@@ -130,6 +134,11 @@ pub struct Settings {
     /// Mails to send: all, or only those about new, changed and cancelled orders and signed documents
     #[arg(long, value_name = "MAILS", default_value = "full", value_parser = mails())]
     pub mails: Mails,
+
+    /// Whether mails and webhooks leave; auto: unless the database is a copy, which `notary-orders
+    /// adopt` ends
+    #[arg(long, value_name = "WHEN", default_value = "auto", value_parser = sends_messages())]
+    pub sends_messages: SendsMessages,
 
     /// Time zone data of the system or newer files, such as /usr/share/zoneinfo; names that it lacks
     /// are those of the data in the program [default: the data in the program]
@@ -293,9 +302,10 @@ pub struct Settings {
     pub webhooks_in_flight: usize,
 
     /// Key that encrypts the secrets of webhook endpoints: 32 bytes in base64, as openssl rand
-    /// -base64 32 prints [default: secrets.key in the data directory, made at the first start; none
-    /// with PostgreSQL]
-    #[arg(long, value_name = "KEY")]
+    /// -base64 32 prints. Of several keys, separated by commas, the first one encrypts and all
+    /// decrypt [default: secrets.key in the data directory, made at the first start; none with
+    /// PostgreSQL]
+    #[arg(long, value_name = "KEYS")]
     pub secrets_key: Option<String>,
 
     /// Networks or addresses, separated by commas, that webhooks may be sent to although they are

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use domain::ports::{Clock, Entropy};
+use domain::ports::{Clock, DatabaseTime, Entropy};
 use nix::unistd::{Uid, User};
-use time::OffsetDateTime;
+use rustix::time::{ClockId, clock_gettime};
+use time::{Duration, OffsetDateTime};
 
 use telemetry::traces::Traces;
 
@@ -21,6 +22,16 @@ impl Clock for SystemClock {
         let now = OffsetDateTime::now_utc();
         // Stores keep microseconds, and an instant must be equal after it is read back.
         now.truncate_to_microsecond()
+    }
+
+    fn monotonic(&self) -> Duration {
+        // It goes on while the machine sleeps, so that waking up is no step.
+        #[cfg(target_os = "linux")]
+        let clock = ClockId::Boottime;
+        #[cfg(not(target_os = "linux"))]
+        let clock = ClockId::Monotonic;
+        let time = clock_gettime(clock);
+        Duration::seconds(time.tv_sec) + Duration::nanoseconds(time.tv_nsec)
     }
 }
 
@@ -49,11 +60,18 @@ pub struct Machine {
     pub entropy: Arc<dyn Entropy>,
     /// Exports traces, if a collector is set.
     pub traces: Option<Arc<Traces>>,
+    /// Replaces the time of the database in tests.
+    pub database_time: Option<Arc<dyn DatabaseTime>>,
 }
 
 impl Default for Machine {
     fn default() -> Self {
-        Self { clock: Arc::new(SystemClock), entropy: Arc::new(OsEntropy), traces: None }
+        Self {
+            clock: Arc::new(SystemClock),
+            entropy: Arc::new(OsEntropy),
+            traces: None,
+            database_time: None,
+        }
     }
 }
 

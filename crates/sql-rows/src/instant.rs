@@ -29,6 +29,14 @@ impl Utc {
     }
 }
 
+/// The newest instant at which an access, an order, a key or a use of a key was stored. The subqueries read one row
+/// each, but for the keys, which are few.
+pub const NEWEST_STORED: &str = "SELECT max(at) FROM (\
+    SELECT max(at) AS at FROM accesses \
+    UNION ALL SELECT created_at FROM orders WHERE id = (SELECT max(id) FROM orders) \
+    UNION ALL SELECT max(issued_at) FROM api_keys \
+    UNION ALL SELECT max(last_used_at) FROM api_keys) AS stored";
+
 /// Returns the instant after which no lease ends, if the clocks are right.
 pub fn farthest(now: Utc) -> Utc {
     Utc(now.0.saturating_add(FARTHEST_LEASE))

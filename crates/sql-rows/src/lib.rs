@@ -18,6 +18,7 @@ pub mod documents;
 pub mod events;
 pub mod faults;
 pub mod idempotency_keys;
+pub mod installation;
 pub mod instant;
 pub mod key_events;
 pub mod migrations;
@@ -82,6 +83,10 @@ pub trait ObservedDatabase: Send + Sync {
 
     /// Returns the number of calls that wait for a connection.
     fn waiting_calls(&self) -> usize;
+
+    /// Returns how many reads may walk through many orders at the same time, so that connections for quick reads
+    /// are free; at least one.
+    fn walks(&self) -> usize;
 }
 
 /// Returns a limit for SQL. More than `i64::MAX` rows never exist.
@@ -100,7 +105,7 @@ macro_rules! port_errors {
         impl From<$failure> for $error {
             fn from(failure: $failure) -> Self {
                 if failure.is_temporary() {
-                    Self::Unavailable(failure.into())
+                    Self::Unavailable(failure.into_cause())
                 } else {
                     Self::Internal(failure.into_cause())
                 }

@@ -152,6 +152,7 @@ diesel::table! {
         disabled_by -> Nullable<Text>,
         told_at -> Nullable<crate::Instant>,
         due_at -> Nullable<crate::Instant>,
+        earlier_secrets -> Nullable<Text>,
     }
 }
 
@@ -273,5 +274,13 @@ diesel::table! {
         first_number -> BigInt,
         ended_at -> Nullable<crate::Instant>,
         last_number -> Nullable<BigInt>,
+    }
+}
+
+diesel::table! {
+    installation (id) {
+        id -> Integer,
+        database -> Text,
+        documents -> Text,
     }
 }

@@ -87,6 +87,10 @@ impl Notifier for TracedNotifier {
         self.0.waiting()
     }
 
+    fn stop(&self) {
+        self.0.stop();
+    }
+
     async fn check(&self) -> Result<(), NotifyError> {
         self.0.check().await
     }

@@ -1,6 +1,7 @@
 //! Log lines and metrics of background work.
 
 use domain::{
+    clock_watch::Doubt,
     order::{Actor, OrderStatus, Retained},
     ports::{
         BusyKey, Event,
@@ -12,15 +13,16 @@ use domain::{
             DeliveryReport,
         },
         erase_orders::Erasure,
-        upkeep::erase_old_orders::Waiting,
+        upkeep::{erase_old_orders::Waiting, watch_clock::ClockState},
         webhooks::run_webhooks::WebhookReport,
     },
     webhook::{DisabledBy, EndpointId, EventChange, EventType},
 };
 use prometheus::{
-    IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Registry,
-    register_int_counter_vec_with_registry, register_int_counter_with_registry,
-    register_int_gauge_vec_with_registry, register_int_gauge_with_registry,
+    Gauge, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Registry,
+    register_gauge_with_registry, register_int_counter_vec_with_registry,
+    register_int_counter_with_registry, register_int_gauge_vec_with_registry,
+    register_int_gauge_with_registry,
 };
 use tracing::Level;
 
@@ -68,6 +70,8 @@ pub struct WorkerMetrics {
     erased: IntCounter,
     due: IntGaugeVec,
     held: IntGauge,
+    clock_ahead: Gauge,
+    erasures_wait: IntGauge,
 }
 
 impl WorkerMetrics {
@@ -142,6 +146,16 @@ impl WorkerMetrics {
                 "Orders on hold.",
                 registry
             )?,
+            clock_ahead: register_gauge_with_registry!(
+                "notary_orders_clock_ahead_seconds",
+                "How far the clock of this machine is ahead of the time of the service; negative if it is behind.",
+                registry
+            )?,
+            erasures_wait: register_int_gauge_with_registry!(
+                "notary_orders_erasures_wait",
+                "1 while nothing is erased because a clock may be wrong, else 0.",
+                registry
+            )?,
         })
     }
 
@@ -210,6 +224,34 @@ impl WorkerMetrics {
         self.due.with_label_values(&["orders"]).set(number(orders));
         self.due.with_label_values(&["documents"]).set(number(documents));
         self.held.set(number(held));
+    }
+
+    /// Reports the clocks.
+    pub fn clock(&self, state: ClockState) {
+        let ClockState { doubt, erasures_wait, goes_on, machine_ahead } = state;
+        self.clock_ahead.set(machine_ahead.as_seconds_f64());
+        self.erasures_wait.set(i64::from(erasures_wait));
+        match doubt {
+            Some(Doubt::Stepped(by)) => tracing::error!(
+                seconds = by.as_seconds_f64(),
+                "the clock was set; the service keeps its time, follows in five minutes, and erases nothing until the \
+                 clocks have agreed for an hour"
+            ),
+            Some(Doubt::Ahead(by)) => tracing::error!(
+                seconds = by.as_seconds_f64(),
+                "the clock of this machine is over a minute ahead of the database's, or behind if negative; this \
+                 instance delivers nothing until they agree, and erases nothing until they have agreed for an hour"
+            ),
+            Some(Doubt::Unused(since)) => tracing::warn!(
+                seconds = since.as_seconds_f64(),
+                "nothing was stored for so long before this start, or the clock is wrong; the service erases nothing \
+                 for an hour"
+            ),
+            None => {}
+        }
+        if goes_on {
+            tracing::info!("the clocks have agreed for an hour; erasures go on");
+        }
     }
 
     /// Counts and logs swept uploads.

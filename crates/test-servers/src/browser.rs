@@ -18,15 +18,16 @@ use crate::janitor::Janitor;
 /// Time limit for an element to appear.
 const TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Starts the driver. Kills it and all processes of its browser when standard input ends. Only the
-/// driver writes to standard output, which therefore ends if the driver does not start.
+/// Starts the driver. It makes the profile of its browser below a folder of ours, since it finds no page if
+/// the profile is given. Kills it and all processes of its browser when standard input ends. Only the driver
+/// writes to standard output, which therefore ends if the driver does not start.
 const JANITOR: &str = r#"
-chromedriver --port=0 </dev/null &
+TMPDIR=$1 chromedriver --port=0 </dev/null &
 exec >/dev/null
 cat >/dev/null
 kill "$!"
 for process in /proc/[0-9]*; do
-    grep -qsF -- "--user-data-dir=$1" "$process/cmdline" && kill -KILL "${process#/proc/}"
+    grep -qsF -- "--user-data-dir=$1/" "$process/cmdline" && kill -KILL "${process#/proc/}"
 done
 rm -rf "$1"
 "#;
@@ -239,25 +240,24 @@ impl Session {
         let profile = tempfile::Builder::new().prefix("notary-orders-chromium").tempdir().unwrap();
         let profile = profile.keep();
         let started = (0..5).find_map(|_| start_driver(&profile));
-        let (janitor, port) = started
-            .expect("chromedriver starts; install the packages chromium-headless-shell and chromium-driver");
+        let (janitor, port) = started.expect(
+            "chromedriver starts; install the packages chromium-headless-shell and chromium-driver",
+        );
         let sessions = format!("http://127.0.0.1:{port}/session");
-        let body = json!({ "capabilities": { "alwaysMatch": capabilities(&profile) } });
+        let body = json!({ "capabilities": { "alwaysMatch": capabilities() } });
         let created = request(client, Method::POST, &sessions, body).await;
         let url = format!("{sessions}/{}", created["sessionId"].as_str().unwrap());
         Self { _janitor: janitor, url }
     }
 }
 
-fn capabilities(profile: &Path) -> Value {
-    let profile = format!("--user-data-dir={}", profile.display());
+fn capabilities() -> Value {
     let flags = [
         // Chromium's sandbox does not start as root, and containers run tests as root.
         "--no-sandbox",
         "--disable-dev-shm-usage",
         "--no-first-run",
         "--window-size=1280,1600",
-        &profile,
     ];
     json!({
         "goog:loggingPrefs": { "browser": "ALL", "performance": "ALL" },

@@ -6,8 +6,8 @@ use std::{
     time::Duration,
 };
 
-use actix_web::HttpRequest;
-use domain::api_key::ClientId;
+use actix_web::{HttpMessage as _, HttpRequest};
+use domain::api_key::Party;
 use tokio::{
     sync::{AcquireError, Semaphore},
     time::timeout,
@@ -20,6 +20,10 @@ use crate::{
 
 /// Number of JSON bodies that are received at the same time. They hold at most 64 MiB.
 pub const JSON_BODIES: usize = 256;
+/// Number of JSON answers to reads that are made and sent at the same time.
+pub const ANSWERS: usize = 256;
+/// Number of documents and archives that are sent at the same time. Each holds a block of 256 KiB.
+pub const DOWNLOADS: usize = 256;
 /// Longest wait for a permit.
 const WAIT: Duration = Duration::from_secs(5);
 /// Retry delay for a client when permits or disk are used up. Slow requests end within half a
@@ -42,15 +46,15 @@ fn over_limit(request: &HttpRequest, detail: &'static str, retry_seconds: u64) -
     Problem::new(ProblemCode::Unavailable, detail).retry_after(retry_seconds)
 }
 
-/// A number of permits. A client has at most a part of them, whatever keys it uses, so that it
-/// cannot shut out the others.
+/// A number of permits. A client or a signing service has at most a part of them, whatever keys it uses, so
+/// that it cannot shut out the others.
 #[derive(Debug)]
 pub struct Shares {
     all: Arc<Semaphore>,
     max: usize,
     of_client: usize,
-    /// Has an entry for each client that has taken permits, which are few.
-    clients: Mutex<HashMap<ClientId, Arc<Semaphore>>>,
+    /// Has an entry for each one that has taken permits, which are few.
+    parties: Mutex<HashMap<Party, Arc<Semaphore>>>,
 }
 
 impl Shares {
@@ -58,12 +62,18 @@ impl Shares {
     pub fn new(max: usize, of_client: usize) -> Self {
         let max = max.min(Semaphore::MAX_PERMITS);
         let all = Arc::new(Semaphore::new(max));
-        Self { all, max, of_client: of_client.min(max), clients: Mutex::default() }
+        Self { all, max, of_client: of_client.min(max), parties: Mutex::default() }
     }
 
-    /// Permits `max` bodies to be received at the same time. A client has at most a quarter of them.
+    /// Permits `max` bodies or answers at the same time. A client has at most a quarter of them.
     pub fn of_bodies(max: usize) -> Self {
         Self::new(max, max.div_ceil(4))
+    }
+
+    /// Permits `max` reads that walk through many orders at the same time. A client has at most half of them.
+    /// If there is one only, clients take turns.
+    pub fn of_walks(max: usize) -> Self {
+        Self::new(max, max.div_ceil(2))
     }
 
     /// Returns the number of permits that are taken.
@@ -72,25 +82,31 @@ impl Shares {
     }
 
     /// Returns the share of a client, without permits yet.
-    pub(crate) fn of(&self, client: ClientId) -> Share {
-        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn of(&self, party: Party) -> Share {
+        let mut parties = self.parties.lock().unwrap_or_else(PoisonError::into_inner);
         let of_client = || Arc::new(Semaphore::new(self.of_client));
-        let of_client = Arc::clone(clients.entry(client).or_insert_with(of_client));
+        let of_client = Arc::clone(parties.entry(party).or_insert_with(of_client));
         Share { all: Arc::clone(&self.all), of_client, count: 0 }
     }
 
-    /// Waits for a permit to receive a body, for at most five seconds. Call it before the body is
-    /// read.
+    /// Waits for a permit, for at most five seconds. Call it before a body is read.
     pub(crate) async fn acquire(
         &self,
         request: &HttpRequest,
-        client: ClientId,
+        party: Party,
     ) -> Result<Share, Problem> {
-        let mut share = self.of(client);
+        let mut share = self.of(party);
         match timeout(WAIT, share.take()).await {
             Ok(Ok(())) => Ok(share),
             _ => Err(used_up(request)),
         }
+    }
+
+    /// Waits for a permit like [`Self::acquire`], and keeps it until the answer is sent.
+    pub(crate) async fn hold(&self, request: &HttpRequest, party: Party) -> Result<(), Problem> {
+        let share = self.acquire(request, party).await?;
+        request.extensions_mut().insert(share);
+        Ok(())
     }
 
     /// Returns a permit to create an order. At the limit the request is rejected at once instead of
@@ -98,11 +114,11 @@ impl Shares {
     pub(crate) fn acquire_now(
         &self,
         request: &HttpRequest,
-        client: ClientId,
+        party: Party,
     ) -> Result<Share, Problem> {
         let detail = "The service is at its concurrency limit. The order was not created; \
             retry after the given delay.";
-        let mut share = self.of(client);
+        let mut share = self.of(party);
         let taken = share.try_take(1).then_some(share);
         taken.ok_or_else(|| over_limit(request, detail, OVERLOADED_SECONDS))
     }
@@ -148,15 +164,20 @@ impl Drop for Share {
 #[cfg(test)]
 mod tests {
     use actix_web::test::TestRequest;
+    use domain::api_key::ClientId;
     use futures_util::future::join_all;
     use tokio::time::Instant;
 
     use super::*;
 
+    fn client(number: i64) -> Party {
+        Party::Client(ClientId(number))
+    }
+
     #[tokio::test(start_paused = true)]
     async fn client_has_at_most_a_quarter() {
         let (limit, request) = (Shares::of_bodies(8), TestRequest::default().to_http_request());
-        let acquire = |key| limit.acquire(&request, ClientId(key));
+        let acquire = |number| limit.acquire(&request, client(number));
         let held = [acquire(1).await.unwrap(), acquire(1).await.unwrap()];
         let started = Instant::now();
         assert!(acquire(1).await.is_err());
@@ -167,10 +188,24 @@ mod tests {
         assert_eq!(limit.used(), 0);
     }
 
+    /// The waiting requests of one client do not stand before those of another.
+    #[tokio::test(start_paused = true)]
+    async fn clients_take_turns() {
+        let (limit, request) = (Shares::of_walks(1), TestRequest::default().to_http_request());
+        let order = std::cell::RefCell::new(Vec::new());
+        let walk = async |number| {
+            let _held = limit.acquire(&request, client(number)).await.unwrap();
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            order.borrow_mut().push(number);
+        };
+        join_all([1, 1, 1, 2, 3].map(walk)).await;
+        assert_eq!(order.into_inner(), [1, 2, 3, 1, 1]);
+    }
+
     #[tokio::test(start_paused = true)]
     async fn all_clients_share_the_limit() {
         let (limit, request) = (Shares::of_bodies(4), TestRequest::default().to_http_request());
-        let acquire = |key| limit.acquire(&request, ClientId(key));
+        let acquire = |number| limit.acquire(&request, client(number));
         let held = join_all((1..=4).map(acquire)).await;
         assert!(held.iter().all(Result::is_ok) && limit.used() == 4);
         assert!(acquire(5).await.is_err());

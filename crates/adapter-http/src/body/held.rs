@@ -21,7 +21,7 @@ use bytes::Bytes;
 use futures_util::{FutureExt as _, Stream, StreamExt as _};
 use tokio::task::yield_now;
 
-use crate::guard::RequestInProgress;
+use crate::{admission::limits::Share, guard::RequestInProgress};
 
 /// A body that the handler and the answer share.
 #[derive(Clone)]
@@ -49,12 +49,13 @@ impl HeldBody {
         self.0.arrived.get()
     }
 
-    /// Skips what has arrived of an unread body. If that is the rest, the connection stays open.
-    pub(crate) async fn skip_arrived(&mut self) {
+    /// Skips what has arrived of an unread body. Returns whether that is the rest. Then the connection stays
+    /// open.
+    pub(crate) async fn skip_arrived(&mut self) -> bool {
         for is_last in [false, true] {
             while let Some(chunk) = self.next().now_or_never() {
                 if !matches!(chunk, Some(Ok(_))) {
-                    return;
+                    return true;
                 }
             }
             if !is_last {
@@ -62,6 +63,7 @@ impl HeldBody {
                 yield_now().await;
             }
         }
+        false
     }
 }
 
@@ -82,13 +84,13 @@ impl Stream for HeldBody {
 /// Bytes that actix gets at once. It copies them, and a slow client holds the copy.
 pub(crate) const SLICE: usize = 16 * 1024;
 
-/// An answer that keeps its request.
+/// An answer that keeps its request, and its permit.
 pub(crate) struct AnswerBody {
     pub(crate) content: BoxBody,
     /// Bytes of the content that actix has not got yet.
     pub(crate) rest: Bytes,
     pub(crate) is_head: bool,
-    pub(crate) _request: (HeldBody, Option<RequestInProgress>),
+    pub(crate) _request: (HeldBody, Option<RequestInProgress>, Option<Share>),
 }
 
 impl MessageBody for AnswerBody {

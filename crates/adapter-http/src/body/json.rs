@@ -26,7 +26,7 @@ pub(crate) async fn read(
     key: &ApiKey,
 ) -> Result<Bytes, Problem> {
     check_head(request)?;
-    let _permit = limit.acquire(request, key.client()).await?;
+    let _permit = limit.acquire(request, key.party()).await?;
     body::read_all(request, payload, MAX_BODY).await
 }
 
@@ -92,7 +92,7 @@ pub(crate) async fn read_optional_object<T: DeserializeOwned + Default>(
         return Err(body::payload_too_large(MAX_BODY));
     }
     // Only its end shows whether a body is empty.
-    let _permit = limit.acquire(request, key.client()).await?;
+    let _permit = limit.acquire(request, key.party()).await?;
     let body = body::read_all(request, payload, MAX_BODY).await?;
     if is_blank(&body) {
         return Ok(Object::default());

@@ -1,6 +1,6 @@
 //! Reads the body of a request within limits of size and time.
 
-use std::{io::ErrorKind, time::Duration};
+use std::{io::ErrorKind, sync::Arc, time::Duration};
 
 use actix_web::{
     HttpRequest,
@@ -15,7 +15,10 @@ use futures_util::{
 };
 use tokio::time::{Instant, timeout};
 
-use crate::respond::problem::{Problem, ProblemCode};
+use crate::{
+    guard::Connection,
+    respond::problem::{Problem, ProblemCode},
+};
 
 /// Time limit for a whole JSON body.
 const JSON_TIMEOUT: Duration = Duration::from_secs(15);
@@ -74,7 +77,10 @@ pub(crate) async fn read_all(
 ) -> Result<Bytes, Problem> {
     let mut body = limited(request, payload, cap);
     let collect = async {
-        let mut collected = Vec::new();
+        // A vector that grows takes up to twice as much.
+        let length = content_length(request.headers()).filter(|length| *length <= cap);
+        let mut collected =
+            Vec::with_capacity(length.and_then(|length| length.try_into().ok()).unwrap_or(0));
         while let Some(chunk) = body.next().await {
             collected.extend_from_slice(&chunk.map_err(|error| explain(&error, cap))?);
         }
@@ -83,12 +89,16 @@ pub(crate) async fn read_all(
     timeout(JSON_TIMEOUT, collect).await.map_err(|_| too_slow())?
 }
 
-/// Returns a body that fails when it exceeds its cap, or stays below the minimum rate.
+/// Returns a body that fails when it exceeds its cap, or stays below the minimum rate. Call it with a permit:
+/// until then, little of the body is read.
 pub(crate) fn limited(
     request: &HttpRequest,
     payload: web::Payload,
     cap: u64,
 ) -> LocalBoxStream<'static, Result<Bytes, PayloadError>> {
+    if let Some(connection) = request.conn_data::<Arc<Connection>>() {
+        connection.open();
+    }
     let length = content_length(request.headers());
     let reading = Reading { payload, cap, length, received: 0, waited: Duration::ZERO, recent: 0 };
     let chunks = try_unfold(reading, |mut reading| async {

@@ -21,7 +21,7 @@ use actix_web::{
     web,
 };
 use domain::{
-    api_key::ClientId,
+    api_key::Party,
     document::{Content, DocumentFormat, DocumentLimits, ReceivedDocument},
     order::OrderRequest,
 };
@@ -96,8 +96,8 @@ pub struct FormSpace<'a> {
     pub spool: &'a Spool,
     /// Limits for the documents.
     pub limits: DocumentLimits,
-    /// The client of the request.
-    pub client: ClientId,
+    /// The party of the request.
+    pub party: Party,
     /// The text parts that the form may have.
     pub texts: Texts,
 }
@@ -253,7 +253,7 @@ impl FormReader<'_> {
         }
         // The disk is full or broken, or the process has no file descriptors left.
         let not_spooled = |error: io::Error| Problem::unavailable().log(&error);
-        let mut writer = self.space.spool.create(self.space.client);
+        let mut writer = self.space.spool.create(self.space.party);
         while let Some(chunk) = part.next().await {
             let chunk = chunk.map_err(|error| self.unreadable(&error))?;
             if !writer.reserve(chunk.len()) {

@@ -9,7 +9,7 @@ use std::{
 
 use bytes::Bytes;
 use domain::{
-    api_key::ClientId,
+    api_key::Party,
     document::{Content, ReceivedDocument, Sha256Digest, SpooledFile},
 };
 use sha2::{Digest as _, Sha256};
@@ -48,9 +48,9 @@ impl Spool {
     }
 
     /// Starts an upload of a client. Its file is created with the first block.
-    pub(crate) fn create(&self, client: ClientId) -> SpoolWriter {
+    pub(crate) fn create(&self, party: Party) -> SpoolWriter {
         let folder = self.folder.path().to_owned();
-        SpoolWriter { folder, sink: None, disk: self.disk.of(client), block: Vec::new() }
+        SpoolWriter { folder, sink: None, disk: self.disk.of(party), block: Vec::new() }
     }
 }
 
@@ -152,9 +152,15 @@ pub struct SpoolGuard {
 mod tests {
     use std::fs;
 
+    use domain::api_key::ClientId;
+
     use super::*;
 
-    const CLIENT: ClientId = ClientId(1);
+    const CLIENT: Party = client(1);
+
+    const fn client(number: i64) -> Party {
+        Party::Client(ClientId(number))
+    }
 
     fn open(directory: &Path) -> Spool {
         Spool::open(directory, u64::MAX).unwrap()
@@ -201,7 +207,7 @@ mod tests {
     async fn file_takes_its_bytes_from_the_disk_space_until_it_is_removed() {
         let directory = tempfile::tempdir().unwrap();
         let spool = Spool::open(directory.path(), 4_000).unwrap();
-        let write = async |client, size| write(spool.create(ClientId(client)), vec![0; size]).await;
+        let write = async |number, size| write(spool.create(client(number)), vec![0; size]).await;
         let [writer, _other] = [write(1, 2_000).await.unwrap(), write(2, 2_000).await.unwrap()];
         assert!(write(3, 1).await.is_none());
         let finished = finish(writer).await;
@@ -217,7 +223,7 @@ mod tests {
         let spool = Spool::open(directory.path(), 4_000).unwrap();
         let mut writer = write(spool.create(CLIENT), vec![0; 2_000]).await.unwrap();
         assert!(!writer.reserve(1) && !spool.create(CLIENT).reserve(1));
-        assert!(spool.create(ClientId(2)).reserve(2_000));
+        assert!(spool.create(client(2)).reserve(2_000));
     }
 
     #[actix_web::test]

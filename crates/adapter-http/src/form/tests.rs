@@ -2,7 +2,7 @@ use std::fs;
 
 use actix_web::{FromRequest as _, dev, error::PayloadError, test::TestRequest};
 use bytes::Bytes;
-use domain::request::Violation;
+use domain::{api_key::ClientId, request::Violation};
 use futures_util::{Stream, stream};
 use serde_json::json;
 use tempfile::TempDir;
@@ -38,7 +38,7 @@ async fn read_as(
     let request = request(&[content_type]);
     let mut payload: dev::Payload = dev::Payload::Stream { payload: Box::pin(body) };
     let payload = web::Payload::from_request(&request, &mut payload).await.unwrap();
-    let space = FormSpace { spool, limits, client: ClientId(1), texts: Texts::Order };
+    let space = FormSpace { spool, limits, party: Party::Client(ClientId(1)), texts: Texts::Order };
     read(&request, payload, space).await
 }
 

@@ -21,7 +21,7 @@ use bytes::Bytes;
 use tracing::{Instrument as _, Span};
 
 use crate::{
-    admission::{peer, rate_limit::Allowance},
+    admission::{limits::Share, peer, rate_limit::Allowance},
     body::held::{AnswerBody, HeldBody},
     guard::Connection,
     request::{
@@ -61,7 +61,11 @@ pub(crate) async fn observe(
         next.call(request).instrument(span.clone()).await?.map_into_boxed_body()
     };
     let duration = body.arrived().elapsed();
-    body.skip_arrived().await;
+    if !body.skip_arrived().await
+        && let Some(connection) = &connection
+    {
+        connection.discard_rest();
+    }
     let route = response.request().match_pattern().unwrap_or_else(|| "unmatched".to_owned());
     let status = response.status().as_u16();
     count(&api, response.request(), status, duration, &route);
@@ -76,7 +80,8 @@ pub(crate) async fn observe(
     if api.closing.has_begun() || connection.is_some_and(|connection| connection.must_close()) {
         response.response_mut().head_mut().set_connection_type(ConnectionType::Close);
     }
-    let request = (body, in_progress.flatten());
+    let permit = response.request().extensions_mut().remove::<Share>();
+    let request = (body, in_progress.flatten(), permit);
     let keep =
         |_: &mut _, content| AnswerBody { content, rest: Bytes::new(), is_head, _request: request };
     Ok(response.map_body(keep).map_into_boxed_body())

@@ -64,7 +64,7 @@ async fn duration_begins_with_the_last_byte() {
 #[test]
 fn answer_is_sent_in_small_slices() {
     let mut request = TestRequest::get().to_srv_request();
-    let request = (HeldBody::share(&mut request, Instant::now()), None);
+    let request = (HeldBody::share(&mut request, Instant::now()), None, None);
     let blocks = [vec![1; 2 * SLICE + 7], Vec::new(), vec![2; 3]];
     let blocks = stream::iter(blocks.map(|block| Ok::<_, Infallible>(Bytes::from(block))));
     let content = BoxBody::new(SizedStream::new(2 * SLICE as u64 + 10, blocks));

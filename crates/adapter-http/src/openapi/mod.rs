@@ -51,12 +51,17 @@ impl Default for OpenApiSettings {
 
 /// Answers with the document of this service.
 pub(crate) async fn serve(api: State) -> HttpResponse {
-    let document = document(&OpenApiSettings {
-        base_path: api.base_path.clone(),
-        max_document_bytes: api.limits.max_bytes,
-        duplicate_window: api.create_order.window,
-        idempotency_retention: api.create_order.intake.idempotency_retention,
-    });
+    let of_settings = || {
+        let settings = OpenApiSettings {
+            base_path: api.base_path.clone(),
+            max_document_bytes: api.limits.max_bytes,
+            duplicate_window: api.create_order.window,
+            idempotency_retention: api.create_order.intake.idempotency_retention,
+        };
+        document(&settings).into()
+    };
+    // One for all clients: a slow reader without a key must not hold half a megabyte.
+    let document = api.openapi.get_or_init(of_settings).clone();
     HttpResponse::Ok().content_type(ContentType::json()).body(document)
 }
 

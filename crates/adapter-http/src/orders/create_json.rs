@@ -35,7 +35,7 @@ pub(crate) async fn create(
     let body = json::read(&request, payload, &api.json_bodies, &key);
     let body = body.instrument(step).await.map_err(name_the_form)?;
     // Taken after the body has arrived, because a slow client must not hold a permit.
-    let permit = api.concurrency.acquire_now(&request, key.client())?;
+    let permit = api.concurrency.acquire_now(&request, key.party())?;
     let task_api = api.clone();
     let task = async move {
         let _held = permit;

@@ -25,6 +25,9 @@ pub(crate) async fn list(audit: Audit, request: HttpRequest, api: State) -> Answ
     let id = path::order_id(&request)?;
     note(&request, |notes| notes.order = Some(id));
     let (paging, after) = Paging::parse_older::<AccessId>(request.query_string())?;
+    let party = admitted.key().party();
+    let walk = api.walks.acquire(&request, party).await?;
+    api.answers.hold(&request, party).await?;
     let reading = api.read_order.by(&admitted);
     let page = match reading.accesses(admitted.owner(), id, after, paging.limit).await {
         Err(OrderError::UnknownCursor) => {
@@ -33,6 +36,7 @@ pub(crate) async fn list(audit: Audit, request: HttpRequest, api: State) -> Answ
         }
         page => page?,
     };
+    drop(walk);
     let (accesses, older) = page;
     let own = admitted.key().party();
     let records = accesses.into_iter().map(|access| (access.id, AccessRecord::of(access, own)));

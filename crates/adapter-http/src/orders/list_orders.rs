@@ -28,6 +28,12 @@ use crate::{
 pub(crate) async fn list(audit: Audit, request: HttpRequest, api: State) -> Answer {
     let admitted = audit.admit(&request, &api.admission, Policy::Reads).await?;
     let (query, paging) = parse(request.query_string())?;
+    let party = admitted.key().party();
+    let walk = match query.filter.walked_orders() {
+        Some(_) => Some(api.walks.acquire(&request, party).await?),
+        None => None,
+    };
+    api.answers.hold(&request, party).await?;
     let page = match api.read_order.by(&admitted).page(admitted.owner(), &query).await {
         Err(OrderError::UnknownCursor) => {
             let detail = "must be the identifier of an order of this API key";
@@ -35,6 +41,7 @@ pub(crate) async fn list(audit: Audit, request: HttpRequest, api: State) -> Answ
         }
         page => page?,
     };
+    drop(walk);
     admitted.access().lists(page.items.len());
     let url = format!("{}{}", api.base_path, path::ORDERS);
     let records = page.items.iter().map(|order| (order.stored.id.0, OrderRecord::listed(order)));

@@ -113,12 +113,16 @@ async fn receive(
         Some(claim) => ClaimGuard::acquire(api, claim).await?,
         None => (None, None),
     };
-    let (spool, client) = (&api.spool, key.client());
+    let (spool, party) = (&api.spool, key.party());
     let received = async {
-        let permit = api.uploads.acquire(request, client).await?;
+        let permit = api.uploads.acquire(request, party).await?;
         let step = tracing::info_span!(target: STEPS, "read");
-        let space = FormSpace { spool, limits, client, texts };
+        let space = FormSpace { spool, limits, party, texts };
         let form = form::read(request, payload, space).instrument(step).await?;
+        // A form may take long, and a key that was revoked meanwhile stores nothing.
+        if !api.admission.keys.is_still_valid(key).await {
+            return Err(Problem::invalid_token());
+        }
         let operation = match &form.replaces {
             Some(replaced) => format!("{operation} replacing {replaced}"),
             None => operation.to_owned(),

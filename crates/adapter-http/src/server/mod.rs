@@ -1,17 +1,39 @@
 //! Starts the two HTTP servers: the API and the operators' endpoints.
 
-use std::{io, net::TcpListener, sync::Arc, time::Duration};
+use std::{
+    future::ready,
+    io,
+    net::{SocketAddr, TcpListener},
+    sync::Arc,
+    time::Duration,
+};
 
+use actix_http::{HttpService, Protocol, Request, error::DispatchError};
+use actix_server::GracefulShutdownSignal;
+use actix_service::{IntoServiceFactory, ServiceFactoryExt as _, map_config};
+use actix_tls::accept::{
+    TlsError, max_concurrent_tls_connect,
+    rustls_0_23::{Acceptor, TlsStream},
+};
 use actix_web::{
     App, Error, HttpServer,
     body::{BodySize, MessageBody},
-    dev::{Server, ServiceRequest, ServiceResponse},
+    dev::{AppConfig, Server, ServiceFactory, ServiceRequest, ServiceResponse, fn_service},
     http::{ConnectionType, Version, header},
     middleware::{DefaultHeaders, Next, from_fn},
+    rt::net::TcpStream,
     web,
 };
+use tokio::io::{AsyncRead, AsyncWrite};
 
-use crate::{guard::KEEP_ALIVE, observe::observe, ops::Ops, routes, server::tls::Tls, state::Api};
+use crate::{
+    guard::{Connections, KEEP_ALIVE},
+    observe::observe,
+    ops::Ops,
+    routes,
+    server::{gated::Gated, tls::Tls},
+    state::Api,
+};
 
 /// Time limit for a TLS handshake, and then for the first head of a connection.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
@@ -37,6 +59,8 @@ pub struct Capacity {
 
 /// Serves the API until it is stopped, with TLS or without. Then finishes the requests in progress,
 /// for at most `grace`. Call it in a Tokio runtime.
+///
+/// This is what `actix_web::HttpServer` does, with a gate below: it has no way to put one there.
 pub fn serve_api(
     listener: TcpListener,
     api: web::Data<Api>,
@@ -44,41 +68,90 @@ pub fn serve_api(
     capacity: Capacity,
     grace: Duration,
 ) -> io::Result<Server> {
-    let connections = Arc::clone(&api.connections);
-    let handshakes = tls.clone();
-    let server = HttpServer::new(move || {
-        let observed = api.clone();
-        App::new()
-            .app_data(api.clone())
-            .wrap(from_fn(move |request, next| observe(observed.clone(), request, next)))
-            .wrap(from_fn(no_chunks_before_1_1))
-            .configure(|config| routes::configure(config, &api.base_path, api.has_console))
-    })
-    .workers(capacity.workers)
-    .max_connections(capacity.connections_per_worker)
-    // Unfinished handshakes must not keep other clients waiting.
-    .max_connection_rate(capacity.connections_per_worker)
-    .worker_max_blocking_threads(BLOCKING_THREADS)
-    .keep_alive(KEEP_ALIVE)
-    .tls_handshake_timeout(HEAD_TIMEOUT)
-    .client_request_timeout(HEAD_TIMEOUT)
-    .client_disconnect_timeout(LINGER)
-    .h1_write_buffer_size(WRITE_BUFFER)
-    // Otherwise the end of a download waits until the client has confirmed the bytes before it.
-    .tcp_nodelay(true)
-    .on_connect(move |io, data| {
-        if let Some(tls) = &handshakes {
-            tls.completed.inc();
-        }
-        connections.connected(io, data);
-    })
-    .disable_signals()
-    .shutdown_timeout(whole_seconds(grace));
+    let server = Server::build()
+        .workers(capacity.workers)
+        .max_concurrent_connections(capacity.connections_per_worker)
+        .worker_max_blocking_threads(BLOCKING_THREADS)
+        .disable_signals()
+        .shutdown_timeout(whole_seconds(grace));
+    let stop = server.graceful_shutdown_signal();
+    let name = "api";
     let server = match tls {
-        None => server.listen(listener)?,
-        Some(tls) => server.listen_rustls_0_23(listener, tls.config()?)?,
+        None => server.listen(name, listener, move || {
+            let connections = Arc::clone(&api.connections);
+            let accept = move |tcp: TcpStream| {
+                ready(Ok::<_, DispatchError>(gated(tcp, |tcp| tcp, &connections)))
+            };
+            fn_service(accept).and_then(http_service(api.clone(), stop.clone()))
+        })?,
+        Some(tls) => {
+            // Unfinished handshakes must not keep other clients waiting.
+            max_concurrent_tls_connect(capacity.connections_per_worker);
+            let mut acceptor = Acceptor::new(Arc::clone(&tls).config()?);
+            acceptor.set_handshake_timeout(HEAD_TIMEOUT);
+            server.listen(name, listener, move || {
+                let (connections, tls) = (Arc::clone(&api.connections), Arc::clone(&tls));
+                let accept = move |stream: TlsStream<TcpStream>| {
+                    tls.completed.inc();
+                    let gated = gated(stream, |stream| stream.get_ref().0, &connections);
+                    ready(Ok::<_, TlsError<io::Error, DispatchError>>(gated))
+                };
+                let http = http_service(api.clone(), stop.clone()).map_err(TlsError::Service);
+                acceptor
+                    .clone()
+                    .map_err(TlsError::into_service_error)
+                    .and_then(accept)
+                    .and_then(http)
+            })?
+        }
     };
     Ok(server.run())
+}
+
+/// A connection as actix takes it.
+type Accepted<Io> = (Gated<Io>, Protocol, Option<SocketAddr>);
+
+/// Guards an accepted connection.
+fn gated<Io: AsyncRead + Unpin>(
+    io: Io,
+    tcp: impl Fn(&Io) -> &TcpStream,
+    connections: &Arc<Connections>,
+) -> Accepted<Io> {
+    let socket = tcp(&io);
+    // Otherwise the end of a download waits until the client has confirmed the bytes before it. A failure only
+    // makes it slower.
+    let _ = socket.set_nodelay(true);
+    let (peer, connection) = (socket.peer_addr().ok(), connections.accept(socket));
+    (Gated::new(io, connection, connections), Protocol::Http1, peer)
+}
+
+/// Returns what serves connections, until `stop` begins.
+fn http_service<Io: AsyncRead + AsyncWrite + Unpin + 'static>(
+    api: web::Data<Api>,
+    stop: GracefulShutdownSignal,
+) -> impl ServiceFactory<Accepted<Io>, Config = (), Response = (), Error = DispatchError, InitError = ()>
+{
+    let observed = api.clone();
+    let app = App::new()
+        .app_data(api.clone())
+        .wrap(from_fn(move |request, next| observe(observed.clone(), request, next)))
+        .wrap(from_fn(no_chunks_before_1_1))
+        .configure(|config| routes::configure(config, &api.base_path, api.has_console));
+    let app = IntoServiceFactory::<_, Request>::into_factory(app);
+    let app = app.map_err(|error: Error| error.error_response());
+    HttpService::build()
+        .graceful_shutdown_signal(move || {
+            let stop = stop.clone();
+            async move { stop.notified().await }
+        })
+        .keep_alive(KEEP_ALIVE)
+        .client_request_timeout(HEAD_TIMEOUT)
+        .client_disconnect_timeout(LINGER)
+        .h1_write_buffer_size(WRITE_BUFFER)
+        .on_connect_ext(|io: &Gated<Io>, data| {
+            data.insert(Arc::clone(&io.connection));
+        })
+        .finish(map_config(app, |()| AppConfig::default()))
 }
 
 /// Rounds up: a shorter time would cut requests in progress off.
@@ -128,6 +201,7 @@ async fn close_after_upgrade(
     Ok(response)
 }
 
+mod gated;
 pub(crate) mod tls;
 
 #[cfg(test)]

@@ -32,6 +32,7 @@ pub(crate) async fn create(
 
 pub(crate) async fn list(request: HttpRequest, api: State) -> Answer {
     let key = admit(&request, &api.admission, Policy::Webhooks).await?;
+    api.answers.hold(&request, key.party()).await?;
     let endpoints = api.webhooks.list(key.owner()).await?;
     let url = format!("{}{}", api.base_path, path::WEBHOOKS);
     list::whole(&request, url, endpoints.iter().map(WebhookRecord::of))
@@ -87,7 +88,9 @@ pub(crate) async fn rotate_secret(
 /// Returns the owner and the identifier of the webhook that a request names.
 pub(super) async fn find(request: &HttpRequest, api: &Api) -> Result<(Owner, EndpointId), Problem> {
     let key = admit(request, &api.admission, Policy::Webhooks).await?;
-    Ok((key.owner(), path::webhook_id(request)?))
+    let id = path::webhook_id(request)?;
+    api.answers.hold(request, key.party()).await?;
+    Ok((key.owner(), id))
 }
 
 /// Notes what a request did with a webhook, for its log line.

@@ -17,6 +17,8 @@ pub(super) enum Failure {
     NoConnection { host: String, port: u16, source: Cause },
     #[error("the relay did not answer in time")]
     Timeout,
+    #[error("the service stops, and the relay has not accepted a sender yet")]
+    Stopping,
     #[error("the relay does not offer TLS")]
     NoTls,
     #[error("TLS with the relay failed")]

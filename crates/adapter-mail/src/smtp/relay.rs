@@ -38,7 +38,7 @@ use crate::OpenError;
 /// Limit on concurrent connections. A relay whose own limit is lower gets as many as it accepts.
 pub const MAX_CONNECTIONS: u16 = 32;
 /// Limit on mails that wait for a slow greeting, beyond [`MAX_CONNECTIONS`]. Each is a connection more to a
-/// relay that is busy already.
+/// relay that is busy already, so further ones are tried again later.
 const MAX_BEGINNING: usize = 128;
 /// Limit on mails that wait for a slow confirmation, beyond [`MAX_CONNECTIONS`]. Each is an idle
 /// connection.
@@ -114,7 +114,7 @@ impl Relay {
             sender,
             hello,
             permits: Arc::new(Semaphore::new(MAX_CONNECTIONS.into())),
-            beginning: WaitingMails::up_to(MAX_BEGINNING),
+            beginning: WaitingMails::given_up_above(MAX_BEGINNING),
             confirming: WaitingMails::up_to(MAX_CONFIRMING),
             lookups: Arc::new(Semaphore::new(MAX_LOOKUPS)),
             idle: Mutex::default(),

@@ -100,12 +100,12 @@ async fn connection_of_dropped_call_is_free_once_its_statement_ends() {
         let (store, database) = store(2).await;
         let mut holder = store.server.connect().await.unwrap();
         holder.batch_execute("SELECT pg_advisory_lock(1)").await.unwrap();
-        let read = store.pool.read(async |connection| {
+        let change = store.pool.change_by_statement(async |connection| {
             connection.batch_execute("SET statement_timeout = 0").await?;
             Ok(connection.batch_execute("SELECT pg_advisory_lock(1)").await?)
         });
         tokio::select! {
-            _ = read => panic!("the lock is held"),
+            _ = change => panic!("the lock is held"),
             () = a_statement_waits(&database) => {}
         }
         let other = async |connection: &mut AsyncPgConnection| {
@@ -113,13 +113,13 @@ async fn connection_of_dropped_call_is_free_once_its_statement_ends() {
         };
         store.pool.run(other).await.unwrap();
         assert_eq!((&*database.sql(WAITING), store.pool.connections.status().size), ("1", 2));
-        assert_eq!(store.pool.reads.available_permits(), 0, "the read still uses the server");
+        assert_eq!(store.pool.changes.available_permits(), 0, "it still uses the server");
         if ends {
             holder.batch_execute("SELECT pg_advisory_unlock(1)").await.unwrap();
         } else {
             advance(GENEROUS.call).await;
         }
-        while store.pool.reads.available_permits() == 0 {
+        while store.pool.changes.available_permits() == 0 {
             yield_now().await;
         }
         assert_eq!(
@@ -128,6 +128,24 @@ async fn connection_of_dropped_call_is_free_once_its_statement_ends() {
             "a silent one is closed"
         );
     }
+}
+
+#[tokio::test]
+async fn statement_of_dropped_read_is_interrupted() {
+    let (store, database) = store(2).await;
+    let mut holder = store.server.connect().await.unwrap();
+    holder.batch_execute("SELECT pg_advisory_lock(1)").await.unwrap();
+    let read = store.pool.read(async |connection| {
+        Ok(connection.batch_execute("SELECT pg_advisory_lock(1)").await?)
+    });
+    tokio::select! {
+        _ = read => panic!("the lock is held"),
+        () = a_statement_waits(&database) => {}
+    }
+    while store.pool.reads.available_permits() == 0 {
+        yield_now().await;
+    }
+    assert_eq!((&*database.sql(WAITING), store.pool.connections.status().size), ("0", 1));
 }
 
 /// The only connection is busy for longer than an order waits for a batch, and then the server.

@@ -5,23 +5,28 @@ use diesel::prelude::*;
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{
     api_key::{Owner, Party},
-    ports::{NewEndpoint, StoreError, WebhookRepo},
+    ports::{EndpointSecrets, NewEndpoint, SealedSecrets, StoreError, WebhookRepo},
     webhook::{
         DisabledBy, Endpoint, EndpointId, EndpointPrecondition, endpoint_request::EndpointChange,
     },
 };
 use sql_rows::{
     Unreadable, Utc,
-    party::{party_of, stored_party},
+    party::stored_party,
     row_limit,
-    schema::webhook_endpoints,
+    schema::{webhook_deliveries, webhook_endpoints},
+    webhook_deliveries::deliveries_of,
     webhook_endpoints::{
-        EndpointChangeRow, EndpointRow, NewEndpointRow, endpoint_of, endpoints_of, untold_endpoints,
+        EndpointChangeRow, EndpointRow, EndpointSecretsRow, NewEndpointRow, SecretsRow,
+        endpoint_of, endpoints_of, untold_endpoints,
     },
 };
 use time::OffsetDateTime;
 
 use crate::{failure::Failure, locks, store::PostgresStore};
+
+/// Deliveries of a removed endpoint that a statement removes.
+const REMOVED: i64 = 1_000;
 
 #[async_trait]
 impl WebhookRepo for PostgresStore {
@@ -79,14 +84,28 @@ impl WebhookRepo for PostgresStore {
         id: EndpointId,
         precondition: &EndpointPrecondition,
     ) -> Result<bool, StoreError> {
-        let precondition = precondition.clone();
-        let remove = async move |connection: &mut AsyncPgConnection| {
-            if permitted(connection, owner, id, &precondition).await?.is_none() {
-                return Ok(false);
-            }
-            Ok(diesel::delete(endpoint_of(owner, id)).execute(connection).await? > 0)
+        // One statement would take longer with each delivery, and end at its time limit.
+        let remove = async |precondition: EndpointPrecondition| {
+            let remove = async move |connection: &mut AsyncPgConnection| {
+                if permitted(connection, owner, id, &precondition).await?.is_none() {
+                    return Ok(None);
+                }
+                let some = deliveries_of(owner, id).select(webhook_deliveries::id).limit(REMOVED);
+                let some = webhook_deliveries::table.filter(webhook_deliveries::id.eq_any(some));
+                if row_limit(diesel::delete(some).execute(connection).await?) == REMOVED {
+                    return Ok(Some(false));
+                }
+                diesel::delete(endpoint_of(owner, id)).execute(connection).await?;
+                Ok(Some(true))
+            };
+            self.transaction::<_, StoreError>(remove).await
         };
-        self.transaction(remove).await
+        let mut is_removed = remove(precondition.clone()).await?;
+        // A removal that has begun goes on, whatever becomes of the endpoint.
+        while is_removed == Some(false) {
+            is_removed = remove(EndpointPrecondition::NONE).await?.or(Some(true));
+        }
+        Ok(is_removed.is_some())
     }
 
     async fn rotate_secret(
@@ -95,31 +114,45 @@ impl WebhookRepo for PostgresStore {
         id: EndpointId,
         secret: &[u8],
         precondition: &EndpointPrecondition,
-        previous_until: OffsetDateTime,
+        at: OffsetDateTime,
     ) -> Result<bool, StoreError> {
         let (secret, precondition) = (secret.to_vec(), precondition.clone());
         let rotate = async move |connection: &mut AsyncPgConnection| {
             if permitted(connection, owner, id, &precondition).await?.is_none() {
                 return Ok(false);
             }
-            let rotate = diesel::update(endpoint_of(owner, id)).set((
-                webhook_endpoints::previous_secret.eq(webhook_endpoints::secret.nullable()),
-                webhook_endpoints::previous_until.eq(Utc(previous_until)),
-                webhook_endpoints::secret.eq(secret),
-            ));
-            Ok(rotate.execute(connection).await? > 0)
+            let own = webhook_endpoints::table.find(id.0);
+            let before: SecretsRow =
+                own.select(SecretsRow::as_select()).get_result(connection).await?;
+            let after = SecretsRow::from(before.into_sealed().rotated(secret, at));
+            diesel::update(own).set(after).execute(connection).await?;
+            Ok(true)
         };
         self.transaction(rotate).await
     }
 
-    async fn secrets(&self) -> Result<Vec<(Party, Vec<u8>)>, StoreError> {
-        let secrets =
-            webhook_endpoints::table.select((webhook_endpoints::party, webhook_endpoints::secret));
-        let load = async move |connection: &mut AsyncPgConnection| {
-            let rows: Vec<(i64, Vec<u8>)> = secrets.get_results(connection).await?;
-            Ok(rows.into_iter().map(|(party, secret)| (party_of(party), secret)).collect())
+    async fn secrets(&self) -> Result<Vec<EndpointSecrets>, StoreError> {
+        self.select(webhook_endpoints::table, secrets).await
+    }
+
+    async fn replace_secrets(
+        &self,
+        before: &EndpointSecrets,
+        after: &SealedSecrets,
+    ) -> Result<bool, StoreError> {
+        let (before, after) = (before.clone(), after.clone());
+        let replace = async move |connection: &mut AsyncPgConnection| {
+            locks::lock(connection, "webhook_endpoints", &[before.id.0]).await?;
+            let row = webhook_endpoints::table.find(before.id.0);
+            let stored = row.select(SecretsRow::as_select()).get_result(connection);
+            let stored: Option<SecretsRow> = stored.await.optional()?;
+            if stored.map(SecretsRow::into_sealed) != Some(before.secrets) {
+                return Ok(false);
+            }
+            diesel::update(row).set(SecretsRow::from(after)).execute(connection).await?;
+            Ok(true)
         };
-        self.read(load).await
+        self.transaction(replace).await
     }
 
     async fn of_parties(&self, parties: &[Party]) -> Result<Vec<Endpoint>, StoreError> {
@@ -198,4 +231,9 @@ pub(super) async fn permitted(
 #[expect(clippy::unnecessary_wraps, reason = "the rows of other tables may be unreadable")]
 fn endpoint(row: EndpointRow) -> Result<Endpoint, Unreadable> {
     Ok(row.into_endpoint())
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "the rows of other tables may be unreadable")]
+fn secrets(row: EndpointSecretsRow) -> Result<EndpointSecrets, Unreadable> {
+    Ok(row.into_secrets())
 }

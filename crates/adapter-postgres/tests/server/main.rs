@@ -15,6 +15,7 @@ mod failures;
 mod hosts;
 mod import;
 mod indexes;
+mod installation;
 mod migrations;
 mod order_details;
 mod outage;

@@ -24,8 +24,13 @@ async fn concurrent_starts_migrate_once() {
             .into_iter()
             .map(Result::unwrap)
             .collect();
-        let all: usize =
-            database.sql("SELECT count(*) FROM __diesel_schema_migrations").parse().unwrap();
+        let all: usize = database
+            .sql(
+                "SELECT (SELECT count(*) FROM __diesel_schema_migrations) \
+                + (SELECT count(*) FROM later_migrations)",
+            )
+            .parse()
+            .unwrap();
         assert_eq!(applied.iter().filter(|&&count| count == all).count(), 1);
         assert_eq!(applied.iter().sum::<usize>(), all);
         assert_eq!(stores[0].migrate().await.unwrap(), 0);
@@ -70,6 +75,32 @@ async fn database_of_another_version_is_rejected_unchanged() {
         assert_eq!(log_line(&store.migrate().await.unwrap_err()), expected);
         assert_eq!(database.schema(), before);
     }
+}
+
+/// Version 0.1.0 starts only if its table has its migration and no other.
+#[tokio::test]
+async fn version_0_1_0_finds_its_own_migration_alone() {
+    let (_, database) = store().await;
+    let found = database.sql("SELECT version FROM __diesel_schema_migrations");
+    assert_eq!(found, "20261129100000");
+}
+
+/// A newer version has migrated the database, and runs beside this one.
+#[tokio::test]
+async fn later_migration_that_needs_a_known_one_is_accepted() {
+    let (store, database) = store().await;
+    let add = |version: &str, needs: &str| {
+        database.sql(&format!(
+            "INSERT INTO later_migrations (version, needs) VALUES ('{version}', '{needs}')"
+        ));
+    };
+    database.sql("ALTER TABLE orders ADD COLUMN closing_office text");
+    add("99991231235958", "20261129100000");
+    assert_eq!(store.migrate().await.unwrap(), 0);
+    create(&store, "F-1").await.unwrap();
+    add("99991231235959", "99991231235958");
+    let message = log_line(&store.migrate().await.unwrap_err());
+    assert!(message.contains("it has the migration 99991231235959"), "{message}");
 }
 
 #[tokio::test]
@@ -149,8 +180,10 @@ async fn missing_right_to_create_tables_is_named() {
 }
 
 /// The rights of a user that did not create the schema.
-const RIGHTS: [(&str, &[&str]); 19] = [
+const RIGHTS: [(&str, &[&str]); 21] = [
     ("__diesel_schema_migrations", &["SELECT"]),
+    ("later_migrations", &["SELECT"]),
+    ("installation", &["SELECT", "INSERT", "UPDATE"]),
     ("orders", &["SELECT", "INSERT", "UPDATE"]),
     ("orders_id_seq", &["USAGE"]),
     ("order_changes", &["SELECT", "INSERT", "UPDATE"]),
@@ -186,7 +219,7 @@ async fn rights_to_read_and_write_are_enough() {
     every_call(&store).await;
     let erased = create(&store, "E-0").await.unwrap();
     condemned(store.erase(erased, NOW, None).await.unwrap());
-    store.condemn_recorded_before(NOW, 10).await.unwrap();
+    store.condemn_recorded_before(NOW, None, 10).await.unwrap();
     DeliveryQueue::list(&store, false, 1).await.unwrap();
     DeliveryQueue::stats(&store).await.unwrap();
 }

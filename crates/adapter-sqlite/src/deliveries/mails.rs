@@ -22,11 +22,13 @@ use sql_rows::{
     order_recipients::{RecipientRow, recipients_of},
     recipient_mails::{REMOVED_COUNTS, counted_hours, hashed_recipient},
     row_limit,
-    schema::{deliveries, order_recipients, orders, recipient_mails},
+    schema::{
+        deliveries, idempotency_keys, order_recipients, orders, recipient_mails, webhook_deliveries,
+    },
 };
 use time::{Duration, OffsetDateTime};
 
-use crate::{failure::Failure, orders::read::find_each, store::SqliteStore};
+use crate::{failure::Failure, orders::read::find_each, store::SqliteStore, webhooks::lease::wake};
 
 /// The types of [`MAIL_STATS`].
 type MailStats = (BigInt, BigInt, Nullable<BigInt>, BigInt, BigInt, BigInt, Nullable<Instant>);
@@ -40,6 +42,14 @@ impl DeliveryQueue for SqliteStore {
         limit: usize,
     ) -> Result<Vec<Lease>, StoreError> {
         self.transaction(move |connection| lease_due(connection, now, lease_for, limit)).await
+    }
+
+    /// The database has one service, so leases of the time before its start are those of a dead process.
+    async fn end_dead_leases(&self, now: OffsetDateTime) -> Result<usize, StoreError> {
+        if !self.is_of_the_only_service() {
+            return Ok(0);
+        }
+        self.transaction(move |connection| end_leases(connection, Utc(now))).await
     }
 
     async fn renew(
@@ -115,6 +125,23 @@ impl DeliveryQueue for SqliteStore {
         };
         self.read(stats).await
     }
+}
+
+/// Ends all leases of mails and webhooks, and all claims. Returns the number of deliveries.
+fn end_leases(connection: &mut SqliteConnection, now: Utc) -> Result<usize, Failure> {
+    use webhook_deliveries::{endpoint_id, leased_until};
+
+    let none = None::<Utc>;
+    let leased = deliveries::table.filter(deliveries::leased_until.is_not_null());
+    let mails =
+        diesel::update(leased).set(deliveries::leased_until.eq(none)).execute(connection)?;
+    let leased = || webhook_deliveries::table.filter(leased_until.is_not_null());
+    let endpoints: Vec<i64> = leased().select(endpoint_id).distinct().load(connection)?;
+    let webhooks = diesel::update(leased()).set(leased_until.eq(none)).execute(connection)?;
+    wake(connection, &endpoints, now)?;
+    let claims = idempotency_keys::table.filter(idempotency_keys::order_id.is_null());
+    diesel::delete(claims).execute(connection)?;
+    Ok(mails + webhooks)
 }
 
 fn lease_due(

@@ -79,32 +79,73 @@ pub(crate) fn load<'a>(
     Ok(listed(rows, newest_first, limit)?)
 }
 
+/// How a long walk ends early. diesel cannot interrupt a statement of SQLite.
+#[derive(Clone, Copy)]
+pub(crate) struct Pace<'a> {
+    /// Number of orders that one statement looks at.
+    pub(crate) orders: usize,
+    /// Returns whether the caller still waits.
+    pub(crate) is_awaited: &'a dyn Fn() -> bool,
+}
+
 /// Reads up to `limit` of an owner's orders in a range that match. Returns also the last order that it looked
 /// at, if it stopped at the limit of a walk before.
 fn find(
     connection: &mut SqliteConnection,
     owner: Owner,
     filter: &ListFilter,
-    ids: &Ids,
-    newest_first: bool,
+    (ids, newest_first): (&Ids, bool),
     limit: usize,
+    pace: Pace<'_>,
 ) -> Result<(Vec<ListedOrder>, Option<i64>), Failure> {
     if filter.file_number.is_some() {
         let list = OrderList { owner: Some(owner), filter };
         let all = load(connection, list, ids, |orders| orders, newest_first, limit)?;
         return Ok((all, None));
     }
-    let walk = Walk::of(owner, ids, newest_first, filter.walked_orders().unwrap_or(limit));
+    let Some(mut left) = filter.walked_orders() else {
+        let walk = Walk::of(owner, ids, newest_first, limit);
+        let all = matching(connection, &walk, filter, newest_first, limit)?;
+        return Ok((all, None));
+    };
+    let (mut ids, mut found) = (ids.clone(), Vec::new());
+    loop {
+        let walk = Walk::of(owner, &ids, newest_first, left.min(pace.orders));
+        let wanted = limit - found.len();
+        found.extend(matching(connection, &walk, filter, newest_first, wanted)?);
+        if found.len() == limit {
+            return Ok((found, None));
+        }
+        let ends = Prepared(orders::table.filter(walk.end()).select(orders::id));
+        let ends: Vec<i64> = ends.get_results(connection)?;
+        let Some(last) = walk.stopped_at(&ends) else { return Ok((found, None)) };
+        left = left.saturating_sub(pace.orders);
+        if left == 0 {
+            return Ok((found, Some(last)));
+        }
+        if !(pace.is_awaited)() {
+            return Err(Failure::TimedOut);
+        }
+        ids = if newest_first {
+            *ids.start()..=last.saturating_sub(1)
+        } else {
+            last.saturating_add(1)..=*ids.end()
+        };
+    }
+}
+
+/// Reads up to `limit` of the orders on a walk that match.
+fn matching(
+    connection: &mut SqliteConnection,
+    walk: &Walk,
+    filter: &ListFilter,
+    newest_first: bool,
+    limit: usize,
+) -> Result<Vec<ListedOrder>, Failure> {
     let found = orders::table.filter(walk.matching(Matching::of(filter), limit));
     let loaded = Prepared(found.select(ListedRow::as_select())).get_results(connection);
     let rows = loaded.map_err(|error| unreadable_order::<Failure>(error, &"of a list"))?;
-    let found = listed(rows, newest_first, limit)?;
-    if found.len() == limit || filter.walked_orders().is_none() {
-        return Ok((found, None));
-    }
-    let ends = Prepared(orders::table.filter(walk.end()).select(orders::id));
-    let ends: Vec<i64> = ends.get_results(connection)?;
-    Ok((found, walk.stopped_at(&ends)))
+    Ok(listed(rows, newest_first, limit)?)
 }
 
 /// Returns a page of an owner's orders; `None` if the cursor is no order of the owner. Orders are
@@ -113,6 +154,7 @@ pub(crate) fn page(
     connection: &mut SqliteConnection,
     owner: Owner,
     query: &PageQuery,
+    pace: Pace<'_>,
 ) -> Result<Option<Page>, Failure> {
     let ranges = PageRanges::of(&query.cursor);
     if let Some(id) = ranges.cursor {
@@ -121,7 +163,7 @@ pub(crate) fn page(
             return Ok(None);
         }
     }
-    let read = |connection: &mut SqliteConnection| page_of(connection, owner, query, &ranges);
+    let read = |connection: &mut SqliteConnection| page_of(connection, owner, query, &ranges, pace);
     let page = if query.filter.walked_orders().is_some() {
         // Its statements see one state: no erasure between them moves the end of a walk.
         connection.transaction(read)
@@ -136,13 +178,16 @@ fn page_of(
     owner: Owner,
     query: &PageQuery,
     ranges: &PageRanges,
+    pace: Pace<'_>,
 ) -> Result<Page, Failure> {
     let (filter, newest_first) = (&query.filter, ranges.newest_first);
     let limit = query.limit.saturating_add(1);
-    let (orders, stopped_at) = find(connection, owner, filter, &ranges.page, newest_first, limit)?;
+    let on_page = (&ranges.page, newest_first);
+    let (orders, stopped_at) = find(connection, owner, filter, on_page, limit, pace)?;
     let has_others = match &ranges.others {
         Some(others) => {
-            let (found, stopped_at) = find(connection, owner, filter, others, !newest_first, 1)?;
+            let others = (others, !newest_first);
+            let (found, stopped_at) = find(connection, owner, filter, others, 1, pace)?;
             stopped_at.is_some() || !found.is_empty()
         }
         None => false,

@@ -1,5 +1,7 @@
 //! Reads of single orders.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use diesel::{prelude::*, result::Error, sql_query, sql_types::BigInt, sqlite::SqliteConnection};
 use domain::{
@@ -12,7 +14,7 @@ use domain::{
     },
 };
 use sql_rows::{
-    Prepared, Utc,
+    Prepared, Unreadable, Utc,
     documents::DocumentRow,
     order_changes::{
         OrderChangeRow, add_changes, changes_of, history_after, history_before, history_entry,
@@ -27,8 +29,11 @@ use sql_rows::{
     schema::{order_changes, orders},
 };
 
-use super::list;
+use super::list::{self, Pace};
 use crate::{failure::Failure, store::SqliteStore};
+
+/// Number of orders that one statement of a walk looks at. A search of so many takes some 30 ms.
+const WALKED_AT_ONCE: usize = 10_000;
 
 /// The owner stands in each condition, so that the order of another owner is not even read.
 #[async_trait]
@@ -46,7 +51,8 @@ impl OrderReader for SqliteStore {
         owner: Owner,
         id: OrderId,
     ) -> Result<Option<MaybeErased<ListedOrder>>, StoreError> {
-        self.read_orders(move |connection| listed(connection, owner, id)).await
+        let read = ListedRow::into_known;
+        self.read_orders(move |connection| listed(connection, owner, id, read)).await
     }
 
     async fn history(
@@ -87,20 +93,30 @@ impl OrderReader for SqliteStore {
 
     async fn page(&self, owner: Owner, query: &PageQuery) -> Result<Option<Page>, StoreError> {
         let query = query.clone();
-        self.read_orders(move |connection| list::page(connection, owner, &query)).await
+        // Is dropped when the caller stops waiting.
+        let awaited = Arc::new(());
+        let caller = Arc::downgrade(&awaited);
+        let page = move |connection: &mut SqliteConnection| {
+            let is_awaited = || caller.strong_count() > 0;
+            let pace = Pace { orders: WALKED_AT_ONCE, is_awaited: &is_awaited };
+            list::page(connection, owner, &query, pace)
+        };
+        self.read_orders(page).await
     }
 }
 
+/// Returns an order as `read` reads its row.
 pub(super) fn listed(
     connection: &mut SqliteConnection,
     owner: Owner,
     id: OrderId,
+    read: fn(ListedRow) -> Result<Option<ListedOrder>, Unreadable>,
 ) -> Result<Option<MaybeErased<ListedOrder>>, Failure> {
     let own = orders::table.filter(is_order_of(owner)).filter(orders::id.eq(id.0));
     let row = Prepared(own.select(ListedRow::as_select())).get_result(connection).optional();
     let row: Option<ListedRow> = row.map_err(|error| unreadable_order::<Failure>(error, &id.0))?;
     let kept = |listed: Option<ListedOrder>| listed.map_or(MaybeErased::Erased, MaybeErased::Whole);
-    Ok(row.map(|row| row.into_listed().map(kept)).transpose()?)
+    Ok(row.map(|row| read(row).map(kept)).transpose()?)
 }
 
 fn history(

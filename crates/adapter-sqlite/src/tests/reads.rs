@@ -1,6 +1,7 @@
 //! Reads of orders: their plans, and what may not hold them up.
 
 use std::{
+    cell::Cell,
     collections::{BTreeMap, BTreeSet},
     sync::Mutex,
 };
@@ -23,7 +24,12 @@ use time::Duration;
 use super::*;
 use crate::{
     accesses,
-    orders::{admin, list, read},
+    failure::Failure,
+    orders::{
+        admin,
+        list::{self, Pace},
+        read,
+    },
     webhooks::{lease::lease_due, queue},
 };
 
@@ -82,6 +88,48 @@ fn questions() -> Vec<PageQuery> {
     questions
 }
 
+/// The pace of a walk that ends early in no case.
+const AT_ONCE: Pace<'_> = Pace { orders: usize::MAX, is_awaited: &|| true };
+
+#[tokio::test]
+async fn walk_in_pieces_finds_the_same_orders() {
+    let directory = tempdir().unwrap();
+    let store = open(&directory).await;
+    for number in 0..5 {
+        store.create(&new_order(&format!("F-{number}"), NOW), WINDOW).await.unwrap();
+    }
+    let mut connection = outsider(&path(&directory));
+    let mut page =
+        |query: &PageQuery, pace| list::page(&mut connection, LIVE, query, pace).unwrap().unwrap();
+    for query in questions() {
+        for limit in [1, 2, 20] {
+            let query = PageQuery { limit, ..query.clone() };
+            let whole = page(&query, AT_ONCE);
+            for orders in 1..=6 {
+                assert_eq!(page(&query, Pace { orders, ..AT_ONCE }), whole, "{query:?} {orders}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn walk_ends_soon_after_its_caller_has_gone() {
+    let directory = tempdir().unwrap();
+    let store = open(&directory).await;
+    for number in 0..5 {
+        store.create(&new_order(&format!("F-{number}"), NOW), WINDOW).await.unwrap();
+    }
+    let search = SearchedText::parse("in no order".to_owned()).ok();
+    let filter = ListFilter { search, ..ListFilter::default() };
+    let query = PageQuery { filter, limit: 20, cursor: Cursor::Newest };
+    let left = Cell::new(2);
+    let is_awaited = || left.replace(left.get() - 1) > 1;
+    let pace = Pace { orders: 1, is_awaited: &is_awaited };
+    let page = list::page(&mut outsider(&path(&directory)), LIVE, &query, pace);
+    assert!(matches!(page, Err(Failure::TimedOut)));
+    assert_eq!(left.get(), 0, "it goes on while the caller waits");
+}
+
 #[tokio::test]
 async fn every_read_uses_an_index() {
     let directory = tempdir().unwrap();
@@ -101,7 +149,7 @@ async fn every_read_uses_an_index() {
         let service = Owner { party: Party::Service(SigningServiceId(42)), is_test: false };
         for owner in [LIVE, service] {
             for query in questions() {
-                list::page(connection, owner, &query).unwrap().unwrap();
+                list::page(connection, owner, &query, AT_ONCE).unwrap().unwrap();
             }
         }
         for filters in 0..8 {

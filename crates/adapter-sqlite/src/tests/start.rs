@@ -2,11 +2,30 @@
 
 use std::os::unix::fs::MetadataExt as _;
 
+use diesel::{
+    migration::{Migration, MigrationSource as _},
+    sqlite::Sqlite,
+};
+
 use super::*;
+use crate::migrations::MIGRATIONS;
+
+/// Returns the number of migrations of this program.
+fn migrations() -> usize {
+    let migrations: Vec<Box<dyn Migration<Sqlite>>> = MIGRATIONS.migrations().unwrap();
+    migrations.len()
+}
 
 fn schema(connection: &mut SqliteConnection) -> Vec<String> {
     let schema = "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY name";
     sql::<Text>(schema).load(connection).unwrap()
+}
+
+/// Returns the applied migrations.
+fn versions(connection: &mut SqliteConnection) -> Vec<String> {
+    let versions = "SELECT version FROM __diesel_schema_migrations
+        UNION ALL SELECT version FROM later_migrations";
+    sql::<Text>(versions).load(connection).unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -24,8 +43,8 @@ async fn concurrent_starts_migrate_once() {
             .into_iter()
             .map(Result::unwrap)
             .collect();
-        assert_eq!(applied.iter().filter(|&&count| count == 1).count(), 1);
-        assert_eq!(applied.iter().sum::<usize>(), 1);
+        assert_eq!(applied.iter().filter(|&&count| count > 0).count(), 1);
+        assert_eq!(applied.iter().sum::<usize>(), migrations());
     }
 }
 
@@ -41,7 +60,7 @@ async fn start_waits_for_a_migration_of_another_process() {
     let longer = Duration::from_millis(100);
     assert!(tokio::time::timeout(longer, &mut migrated).await.is_err());
     other.batch_execute("ROLLBACK").unwrap();
-    assert_eq!(migrated.await.unwrap(), 1);
+    assert_eq!(migrated.await.unwrap(), migrations());
     other.batch_execute("BEGIN IMMEDIATE").unwrap();
     assert_eq!(store.migrate().await.unwrap(), 0, "a current schema needs no lock");
 }
@@ -108,6 +127,59 @@ async fn database_of_another_version_is_rejected_unchanged() {
         assert!(!error.contains('\n'), "{error}");
         assert_eq!(schema(&mut other), before);
     }
+}
+
+/// Version 0.1.0 starts only if its table has its migration and no other.
+#[tokio::test]
+async fn version_0_1_0_finds_its_own_migration_alone() {
+    let directory = tempdir().unwrap();
+    drop(open(&directory).await);
+    let found = "SELECT version FROM __diesel_schema_migrations";
+    let found: Vec<String> = sql::<Text>(found).load(&mut outsider(&path(&directory))).unwrap();
+    assert_eq!(found, ["20261129100000"]);
+}
+
+/// A newer version has migrated the database, and runs beside this one.
+#[tokio::test]
+async fn later_migration_that_needs_a_known_one_is_accepted() {
+    let directory = tempdir().unwrap();
+    let store = open(&directory).await;
+    let mut other = outsider(&path(&directory));
+    let add = |version: &str, needs: &str| {
+        format!("INSERT INTO later_migrations (version, needs) VALUES ('{version}', '{needs}')")
+    };
+    other.batch_execute("ALTER TABLE orders ADD COLUMN closing_office TEXT").unwrap();
+    other.batch_execute(&add("99991231235958", "20261129100000")).unwrap();
+    assert_eq!(store.migrate().await.unwrap(), 0);
+    store.create(&new_order("F-1", NOW), WINDOW).await.unwrap();
+    other.batch_execute(&add("99991231235959", "99991231235958")).unwrap();
+    let error = store.migrate().await.unwrap_err().to_string();
+    assert!(error.contains("it has the migration 99991231235959"), "{error}");
+}
+
+/// Only the file tells: a copy has the same rows, and may have the same path.
+#[tokio::test]
+async fn copied_file_is_another_database() {
+    let (directory, other) = (tempdir().unwrap(), tempdir().unwrap());
+    let original = path(&directory);
+    let identity = async |path: &Path| {
+        let store = SqliteStore::open(path, GENEROUS).unwrap();
+        store.database_identity().await.unwrap()
+    };
+    drop(open(&directory).await);
+    let expected = identity(&original).await;
+    assert_eq!(identity(&original).await, expected);
+    let copied = path(&other);
+    std::fs::copy(&original, &copied).unwrap();
+    assert_ne!(identity(&copied).await, expected);
+    // A file that is moved stays what it is.
+    let moved = directory.path().join("moved.db");
+    std::fs::rename(&original, &moved).unwrap();
+    assert_eq!(identity(&moved).await, expected);
+    // In the place of the original, which is gone.
+    std::fs::remove_file(&moved).unwrap();
+    std::fs::copy(&copied, &original).unwrap();
+    assert_ne!(identity(&original).await, expected);
 }
 
 #[tokio::test]

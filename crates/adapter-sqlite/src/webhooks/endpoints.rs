@@ -4,23 +4,28 @@ use async_trait::async_trait;
 use diesel::{prelude::*, sqlite::SqliteConnection};
 use domain::{
     api_key::{Owner, Party},
-    ports::{NewEndpoint, StoreError, WebhookRepo},
+    ports::{EndpointSecrets, NewEndpoint, SealedSecrets, StoreError, WebhookRepo},
     webhook::{
         DisabledBy, Endpoint, EndpointId, EndpointPrecondition, endpoint_request::EndpointChange,
     },
 };
 use sql_rows::{
     Unreadable, Utc,
-    party::{party_of, stored_party},
+    party::stored_party,
     row_limit,
-    schema::webhook_endpoints,
+    schema::{webhook_deliveries, webhook_endpoints},
+    webhook_deliveries::deliveries_of,
     webhook_endpoints::{
-        EndpointChangeRow, EndpointRow, NewEndpointRow, endpoint_of, endpoints_of, untold_endpoints,
+        EndpointChangeRow, EndpointRow, EndpointSecretsRow, NewEndpointRow, SecretsRow,
+        endpoint_of, endpoints_of, untold_endpoints,
     },
 };
 use time::OffsetDateTime;
 
 use crate::{failure::Failure, store::SqliteStore};
+
+/// Deliveries of a removed endpoint that a statement removes.
+const REMOVED: i64 = 1_000;
 
 #[async_trait]
 impl WebhookRepo for SqliteStore {
@@ -77,14 +82,28 @@ impl WebhookRepo for SqliteStore {
         id: EndpointId,
         precondition: &EndpointPrecondition,
     ) -> Result<bool, StoreError> {
-        let precondition = precondition.clone();
-        let remove = move |connection: &mut SqliteConnection| {
-            if permitted(connection, owner, id, &precondition)?.is_none() {
-                return Ok(false);
-            }
-            Ok(diesel::delete(endpoint_of(owner, id)).execute(connection)? > 0)
+        // One statement would take longer with each delivery, and orders would wait for it.
+        let remove = async |precondition: EndpointPrecondition| {
+            let remove = move |connection: &mut SqliteConnection| {
+                if permitted(connection, owner, id, &precondition)?.is_none() {
+                    return Ok(None);
+                }
+                let some = deliveries_of(owner, id).select(webhook_deliveries::id).limit(REMOVED);
+                let some = webhook_deliveries::table.filter(webhook_deliveries::id.eq_any(some));
+                if row_limit(diesel::delete(some).execute(connection)?) == REMOVED {
+                    return Ok(Some(false));
+                }
+                diesel::delete(endpoint_of(owner, id)).execute(connection)?;
+                Ok(Some(true))
+            };
+            self.transaction::<_, StoreError>(remove).await
         };
-        self.transaction(remove).await
+        let mut is_removed = remove(precondition.clone()).await?;
+        // A removal that has begun goes on, whatever becomes of the endpoint.
+        while is_removed == Some(false) {
+            is_removed = remove(EndpointPrecondition::NONE).await?.or(Some(true));
+        }
+        Ok(is_removed.is_some())
     }
 
     async fn rotate_secret(
@@ -93,31 +112,43 @@ impl WebhookRepo for SqliteStore {
         id: EndpointId,
         secret: &[u8],
         precondition: &EndpointPrecondition,
-        previous_until: OffsetDateTime,
+        at: OffsetDateTime,
     ) -> Result<bool, StoreError> {
         let (secret, precondition) = (secret.to_vec(), precondition.clone());
         let rotate = move |connection: &mut SqliteConnection| {
             if permitted(connection, owner, id, &precondition)?.is_none() {
                 return Ok(false);
             }
-            let rotate = diesel::update(endpoint_of(owner, id)).set((
-                webhook_endpoints::previous_secret.eq(webhook_endpoints::secret.nullable()),
-                webhook_endpoints::previous_until.eq(Utc(previous_until)),
-                webhook_endpoints::secret.eq(secret),
-            ));
-            Ok(rotate.execute(connection)? > 0)
+            let own = webhook_endpoints::table.find(id.0);
+            let before: SecretsRow = own.select(SecretsRow::as_select()).get_result(connection)?;
+            let after = SecretsRow::from(before.into_sealed().rotated(secret, at));
+            diesel::update(own).set(after).execute(connection)?;
+            Ok(true)
         };
         self.transaction(rotate).await
     }
 
-    async fn secrets(&self) -> Result<Vec<(Party, Vec<u8>)>, StoreError> {
-        let secrets =
-            webhook_endpoints::table.select((webhook_endpoints::party, webhook_endpoints::secret));
-        let load = move |connection: &mut SqliteConnection| {
-            let rows: Vec<(i64, Vec<u8>)> = secrets.get_results(connection)?;
-            Ok(rows.into_iter().map(|(party, secret)| (party_of(party), secret)).collect())
+    async fn secrets(&self) -> Result<Vec<EndpointSecrets>, StoreError> {
+        self.select(webhook_endpoints::table, secrets).await
+    }
+
+    async fn replace_secrets(
+        &self,
+        before: &EndpointSecrets,
+        after: &SealedSecrets,
+    ) -> Result<bool, StoreError> {
+        let (before, after) = (before.clone(), after.clone());
+        let replace = move |connection: &mut SqliteConnection| {
+            let row = webhook_endpoints::table.find(before.id.0);
+            let stored = row.select(SecretsRow::as_select()).get_result(connection);
+            let stored: Option<SecretsRow> = stored.optional()?;
+            if stored.map(SecretsRow::into_sealed) != Some(before.secrets) {
+                return Ok(false);
+            }
+            diesel::update(row).set(SecretsRow::from(after)).execute(connection)?;
+            Ok(true)
         };
-        self.read(load).await
+        self.transaction(replace).await
     }
 
     async fn of_parties(&self, parties: &[Party]) -> Result<Vec<Endpoint>, StoreError> {
@@ -189,4 +220,9 @@ pub(super) fn permitted(
 #[expect(clippy::unnecessary_wraps, reason = "the rows of other tables may be unreadable")]
 fn endpoint(row: EndpointRow) -> Result<Endpoint, Unreadable> {
     Ok(row.into_endpoint())
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "the rows of other tables may be unreadable")]
+fn secrets(row: EndpointSecretsRow) -> Result<EndpointSecrets, Unreadable> {
+    Ok(row.into_secrets())
 }

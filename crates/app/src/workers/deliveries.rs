@@ -72,9 +72,10 @@ pub(super) fn spawn(
     let webhooks = WebhookDeliveries::new(run_webhooks, settings.webhooks_in_flight);
     let webhooks = DeliveryWorker::new(webhooks, sleep);
     let (webhook_metrics, mail_metrics) = (metrics.clone(), metrics.clone());
+    let tokens = [stop_deliveries.clone(), parts.messages.may_leave.clone()];
     tasks.spawn(deliver(
         webhooks,
-        stop_deliveries.clone(),
+        tokens.clone(),
         outages.clone(),
         [
             "due webhooks could not be read",
@@ -87,7 +88,7 @@ pub(super) fn spawn(
     ));
     tasks.spawn(deliver(
         mails,
-        stop_deliveries.clone(),
+        tokens,
         outages.clone(),
         [
             "due mails could not be read",
@@ -97,15 +98,18 @@ pub(super) fn spawn(
     ));
 }
 
-/// Delivers until the stop, and then settles what is leased: it would be sent again. The grace
+/// Waits until messages may leave. Delivers until the stop, and then settles what is leased: it would be sent again. The grace
 /// period of the stop ends this.
 async fn deliver<D: Deliveries>(
     mut worker: DeliveryWorker<D>,
-    stop: CancellationToken,
+    [stop, may_leave]: [CancellationToken; 2],
     outages: Arc<Outages>,
     [unread, unstored]: [&'static str; 2],
     log: impl Fn(D::Report),
 ) -> Result<()> {
+    if stop.run_until_cancelled(may_leave.cancelled()).await.is_none() {
+        return Ok(());
+    }
     loop {
         if stop.is_cancelled() {
             worker.stop();

@@ -9,7 +9,7 @@ use operator::{
     retention::remove_mails_of_erased,
     settings::{Database, Settings},
 };
-use time::{Duration, OffsetDateTime};
+use time::Duration;
 use tokio::task::spawn_blocking;
 
 /// Pause between two rewrites of the embedded database: each copies all of it, and writes wait meanwhile.
@@ -25,8 +25,8 @@ pub(super) struct ErasureRemains {
     mail_drop: Option<PathBuf>,
     /// The database, unless other instances share it.
     sqlite: Option<PathBuf>,
-    /// When the database may be rewritten.
-    rewrite_at: OffsetDateTime,
+    /// When the database may be rewritten, by the monotonic clock.
+    rewrite_at: Duration,
     /// Whether something may be left, as after an interrupted erasure.
     is_left: bool,
 }
@@ -46,7 +46,7 @@ impl ErasureRemains {
             Database::Postgres(_) => None,
         };
         let mail_drop = settings.mail_drop();
-        let rewrite_at = OffsetDateTime::UNIX_EPOCH;
+        let rewrite_at = Duration::ZERO;
         Ok(Self { admin, clock, mail_drop, sqlite, rewrite_at, is_left: true })
     }
 
@@ -72,7 +72,7 @@ impl ErasureRemains {
     }
 
     async fn rewrite(&mut self) -> Result<()> {
-        let now = self.clock.now();
+        let now = self.clock.monotonic();
         let Some(path) = self.sqlite.clone().filter(|_| now >= self.rewrite_at) else {
             return Ok(());
         };
@@ -124,7 +124,7 @@ mod tests {
                 clock: clock.clone(),
                 mail_drop: Some(folder.path().to_owned()),
                 sqlite: (!is_shared).then_some(database),
-                rewrite_at: OffsetDateTime::UNIX_EPOCH,
+                rewrite_at: Duration::ZERO,
                 is_left: true,
             };
             Self { folder, store, clock, remains }

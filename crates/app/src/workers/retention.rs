@@ -64,19 +64,22 @@ pub(super) fn rows(
     if !kinds.is_empty() {
         let (metrics, has_erased) = (metrics.clone(), has_erased.clone());
         let leaves_accesses = leaves_accesses.clone();
-        rows.push(Row::new(
-            "old orders could not be erased",
-            DATABASE,
-            EraseOldOrders::new(retention, kinds, START_PAUSE),
-            move |erased: Option<(Retained, Erasure)>| {
-                // The worker drops it at its end.
-                let _leaves = &leaves_accesses;
-                if let Some((what, erasure)) = erased {
-                    has_erased.fetch_or(erasure.orders > 0, Ordering::Relaxed);
-                    metrics.erased(what, &erasure);
-                }
-            },
-        ));
+        rows.push(
+            Row::new(
+                "old orders could not be erased",
+                DATABASE,
+                EraseOldOrders::new(retention, kinds, START_PAUSE),
+                move |erased: Option<(Retained, Erasure)>| {
+                    // The worker drops it at its end.
+                    let _leaves = &leaves_accesses;
+                    if let Some((what, erasure)) = erased {
+                        has_erased.fetch_or(erasure.orders > 0, Ordering::Relaxed);
+                        metrics.erased(what, &erasure);
+                    }
+                },
+            )
+            .after(&parts.messages.may_leave),
+        );
     }
     if retention.orders.is_some() {
         let remains = ErasureRemains::of(&parts.settings, admin.clone(), clock.clone())?;

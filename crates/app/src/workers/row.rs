@@ -29,6 +29,8 @@ pub(super) struct Row {
     /// Whether it stores what requests leave: it stores the rest after the stop, and hides its failures but the
     /// first, so that a step without one shows nothing.
     is_storing: bool,
+    /// What it waits for before its first step.
+    begin: Option<CancellationToken>,
 }
 
 impl Row {
@@ -44,7 +46,13 @@ impl Row {
             dependency,
             worker: Box::new(Reported { worker, report }),
             is_storing: false,
+            begin: None,
         }
+    }
+
+    /// Returns the worker, which waits for this before its first step.
+    pub(super) fn after(self, begin: &CancellationToken) -> Self {
+        Self { begin: Some(begin.clone()), ..self }
     }
 
     /// Returns a worker that stores facts in the database.
@@ -59,6 +67,11 @@ impl Row {
         outages: Arc<Outages>,
         stop: CancellationToken,
     ) -> Result<()> {
+        if let Some(begin) = &self.begin
+            && stop.run_until_cancelled(begin.cancelled()).await.is_none()
+        {
+            return Ok(());
+        }
         loop {
             let is_stopped = stop.is_cancelled();
             if is_stopped && !self.is_storing {
@@ -119,6 +132,20 @@ mod tests {
             let is_last = self.0.fetch_add(1, Ordering::Relaxed) == 2;
             let pause = if is_last { Duration::from_secs(60) } else { Duration::ZERO };
             Step { result: Ok(()), pause }
+        }
+    }
+
+    #[tokio::test]
+    async fn worker_begins_after_what_it_waits_for() {
+        for is_given in [false, true] {
+            let (steps, begin) = (Arc::new(AtomicUsize::new(0)), CancellationToken::new());
+            if is_given {
+                begin.cancel();
+            }
+            let row = Row::new("it failed", DATABASE, Batches(steps.clone()), drop).after(&begin);
+            let outages = Arc::new(Outages::new(Arc::new(ManualClock::default())));
+            assert!(row.run(outages, CancellationToken::new()).now_or_never().is_none());
+            assert_eq!(steps.load(Ordering::Relaxed) > 0, is_given);
         }
     }
 

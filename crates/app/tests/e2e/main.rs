@@ -69,6 +69,7 @@ mod operators {
     mod accesses;
     mod backup;
     mod commands;
+    mod copies;
     mod copy;
     pub mod doctor {
         mod embedded;
@@ -117,6 +118,7 @@ mod running {
     mod time_zones;
     pub mod tls;
     mod traces;
+    mod two_clocks;
     mod unusable_dependencies;
 }
 

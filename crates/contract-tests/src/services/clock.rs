@@ -17,6 +17,16 @@ pub fn time_is_after_2026(clock: &dyn Clock) {
     assert!(clock.now() >= datetime!(2026-01-01 00:00 UTC));
 }
 
+/// Whatever sets the clock.
+pub fn monotonic_time_never_goes_back(clock: &dyn Clock) {
+    let mut last = clock.monotonic();
+    for _ in 0..1_000 {
+        let now = clock.monotonic();
+        assert!(now >= last);
+        last = now;
+    }
+}
+
 /// Holds unless the clock is set during the test.
 pub fn time_does_not_run_backwards(clock: &dyn Clock) {
     let mut last = clock.now();

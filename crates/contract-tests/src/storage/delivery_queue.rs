@@ -98,6 +98,16 @@ pub async fn expired_lease_is_given_again(storage: &Storage) {
     assert_ne!(second.token, first.token);
 }
 
+/// A store that several instances share cannot tell which are dead.
+pub async fn leases_of_dead_processes_are_free(storage: &Storage) {
+    enqueue(storage, 1, NOW).await;
+    let held = lease_one(storage, NOW).await;
+    let ended = storage.queue.end_dead_leases(NOW).await.unwrap();
+    assert_eq!(lease(storage, NOW, 10).await.len(), ended);
+    assert_eq!(settle(storage, &held, Settlement::Done).await, ended == 0);
+    assert!(ended <= 1);
+}
+
 /// Each delivery goes to exactly one worker.
 pub async fn concurrent_workers_never_share_a_delivery(storage: &Storage) {
     enqueue_all(storage, 1, NOW, (0..60).map(delivery).collect()).await;

@@ -3,3 +3,4 @@
 pub mod erase_old_orders;
 pub mod forget_keys;
 pub mod sweep_uploads;
+pub mod watch_clock;

@@ -143,7 +143,11 @@ pub(crate) fn restore(settings: &Settings, folder: &Path, progress: &Progress) -
     if !orphans.is_empty() {
         print(&format!("the backup has {}\n", describe_orphans(&orphans)))?;
     }
-    print(&format!("the backup is restored: {}\n", describe(totals)))
+    print(&format!(
+        "the backup is restored: {}\nIt takes orders, and sends no mails and webhooks until `notary-orders \
+         adopt`\n",
+        describe(totals)
+    ))
 }
 
 /// Copies the key of the secrets of webhooks, if there is one: it may be a setting, or belong to an

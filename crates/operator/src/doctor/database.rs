@@ -8,17 +8,22 @@ use adapter_sqlite::SqliteStore;
 use adapter_webhook::SealedSecrets;
 use anyhow::Context as _;
 use domain::{
-    ports::{DeliveryQueue, OrderAdmin, OrderRepo as _, QueueStats, WebhookQueue, WebhookRepo},
+    clock_watch,
+    installation::{CopiedDatabase, SendsMessages},
+    ports::{
+        DatabaseTime, DatabaseTimes, DeliveryQueue, InstallationRepo, OrderAdmin, OrderRepo as _,
+        QueueStats, SecretBox, WebhookQueue, WebhookRepo,
+    },
     use_cases::{
         upkeep::erase_old_orders::{COUNTED, Retention, Waiting},
-        webhooks::manage_webhooks::unreadable_secrets,
+        webhooks::reencrypt_secrets::{SecretCounts, count_secrets},
     },
 };
 use time::Duration;
 
 use super::finding::{Failure, Findings, Subject, advise};
 use crate::adapters::check_file;
-use crate::adapters::describe_orphans;
+use crate::adapters::{describe_orphans, installations};
 use crate::progress::counted;
 use crate::settings::{DATABASE, Database, Settings};
 use crate::{secrets_key, system::OsEntropy};
@@ -26,8 +31,8 @@ use crate::{secrets_key, system::OsEntropy};
 /// Greatest difference between the clocks of instances (docs/topologies.md).
 const TOLERATED: Duration = Duration::SECOND;
 
-/// Half the time of a lease: an instance that is further ahead delivers mails twice.
-const HARMFUL: Duration = Duration::MINUTE;
+/// Time without anything stored after which the clock may be ahead.
+const LONG_UNUSED: Duration = Duration::days(7);
 
 /// The oldest version of PostgreSQL that works.
 const MIN_VERSION: i32 = 130_000;
@@ -46,12 +51,40 @@ pub(super) async fn check(of: &Subject, found: &mut Findings) -> Result<(), Fail
     let store = usable(PostgresStore::open(&url, 1, limits).context(DATABASE), &of.settings)?;
     let inspection = usable(store.inspect(&*of.clock).await, &of.settings)?;
     judge_orphans(&inspection.orphans, found);
+    judge_newest(&store, of, found).await;
+    found.check = "database";
     postgres(inspection, &of.settings, found)?;
     judge_secrets(&store, of, found).await;
     judge_webhooks(&store, found).await;
     judge_mails(&store, found).await;
     judge_retention(&store, of, found).await;
+    judge_copy(store, of, found).await;
     Ok(())
+}
+
+/// Tells whether the database is a copy, and whether messages leave.
+async fn judge_copy(store: impl InstallationRepo + 'static, of: &Subject, found: &mut Findings) {
+    // The check of the documents reports a wrong setting.
+    let Ok(installations) = installations(Arc::new(store), &of.settings) else { return };
+    let Ok(copy) = installations.copy().await else { return };
+    found.check = "messages";
+    let sends = of.settings.sends_messages;
+    let may_leave = if sends.may_send(copy.as_ref()) { "leave" } else { "wait" };
+    match copy {
+        Some(CopiedDatabase { original, here }) => found.warn(
+            format!(
+                "mails and webhooks {may_leave}; the database is a copy: it belongs to {original}; this \
+                 is {here}"
+            ),
+            "If it replaces the other one, stop that one and run `notary-orders adopt`. A copy for a \
+             drill or a test needs nothing",
+        ),
+        None if sends == SendsMessages::Never => found.warn(
+            "mails and webhooks wait: --sends-messages is false",
+            "Remove --sends-messages (NOTARY_ORDERS_SENDS_MESSAGES) to send them",
+        ),
+        None => {}
+    }
 }
 
 /// Names rows whose parent is gone, or has a number that was given again.
@@ -151,19 +184,40 @@ async fn judge_retention(orders: &dyn OrderAdmin, of: &Subject, found: &mut Find
     found.ok(text);
 }
 
-/// Judges whether the key of the settings decrypts the secrets of webhooks. Another check reports
-/// other faults of the key.
+/// Judges whether the keys of the settings decrypt the secrets of webhooks, and which of several are needed.
+/// Another check reports other faults of the keys.
 async fn judge_secrets(endpoints: &dyn WebhookRepo, of: &Subject, found: &mut Findings) {
-    let Ok(key) = secrets_key::find(&of.settings) else { return };
-    let key = key.map(|key| SealedSecrets::new(&key, Arc::new(OsEntropy)));
-    let unreadable = unreadable_secrets(endpoints, key.as_ref().map(|key| key as _)).await;
-    if let Ok(count @ 1..) = unreadable {
+    let Ok(keys) = secrets_key::find(&of.settings) else { return };
+    let secrets = SealedSecrets::new(&keys, Arc::new(OsEntropy));
+    let secrets: Option<&dyn SecretBox> = secrets.as_ref().map(|secrets| secrets as _);
+    let Ok(SecretCounts { of_keys, unreadable }) =
+        count_secrets(endpoints, secrets, of.clock.now()).await
+    else {
+        return;
+    };
+    if unreadable > 0 || keys.len() > 1 {
         found.check = "webhooks";
-        let text = match count {
+    }
+    if unreadable > 0 {
+        let text = match unreadable {
             1 => "1 endpoint gets no webhooks: its secret needs another key".to_owned(),
-            _ => format!("{count} endpoints get no webhooks: their secrets need another key"),
+            _ => format!("{unreadable} endpoints get no webhooks: their secrets need another key"),
         };
         found.fail(text, secrets_key::ADVICE);
+    }
+    if keys.len() > 1 {
+        let count = |key| counted(&of_keys.get(&key).copied().unwrap_or_default(), "secret");
+        let counts = (0..keys.len()).map(|key| format!("{} under key {}", count(key), key + 1));
+        let text = counts.collect::<Vec<_>>().join(", ");
+        if of_keys.keys().any(|&key| key > 0) {
+            found.warn(
+                text,
+                "Start every instance with these keys, then `notary-orders webhooks reencrypt` moves all \
+                 secrets to key 1",
+            );
+        } else {
+            found.warn(text, "Keep key 1 alone: no secret needs the others");
+        }
     }
 }
 
@@ -184,7 +238,41 @@ pub(super) fn compare_clock(
     let seconds = ahead.abs().as_seconds_f64();
     let text = format!("the clock of the {of} is {seconds:.1} s {direction} that of this machine");
     let advice = "Synchronize the clocks of all machines by NTP";
-    if difference <= HARMFUL { found.warn(text, advice) } else { found.fail(text, advice) }
+    if difference <= clock_watch::TOLERATED {
+        found.warn(text, advice)
+    } else {
+        found.fail(text, advice)
+    }
+}
+
+/// Compares the clock of this machine with the newest stored instant. A file has no other clock.
+async fn judge_newest(database: &dyn DatabaseTime, of: &Subject, found: &mut Findings) {
+    if let Ok(DatabaseTimes { newest: Some(newest), .. }) = database.times().await {
+        found.check = "clock";
+        judge_unused(of.clock.now() - newest, found);
+    }
+}
+
+/// Judges how long ago the newest row was stored by the clock of this machine.
+fn judge_unused(unused: Duration, found: &mut Findings) {
+    if unused < -clock_watch::TOLERATED {
+        found.fail(
+            format!(
+                "the newest row is {} s ahead of the clock of this machine",
+                unused.abs().whole_seconds()
+            ),
+            "Set the clock. If it is right, it was ahead when the row was stored: the service then erases nothing for \
+             an hour after a start",
+        );
+    } else if unused > LONG_UNUSED {
+        found.warn(
+            format!(
+                "nothing was stored for {} days by the clock of this machine",
+                unused.whole_days()
+            ),
+            "Set the clock if the service was in use since then",
+        );
+    }
 }
 
 /// Adds the advice to an error of the database. Only a setting that is set can be corrected, as the start
@@ -218,10 +306,12 @@ async fn sqlite(path: &Path, of: &Subject, found: &mut Findings) -> Result<(), F
             usable(checked.with_context(|| shown.to_string()), &of.settings)?;
             found.ok(format!("SQLite at {shown} accepts writes, and has every migration"));
             judge_orphans(&usable(store.orphans().await, &of.settings)?, found);
+            judge_newest(&store, of, found).await;
             judge_secrets(&store, of, found).await;
             judge_webhooks(&store, found).await;
             judge_mails(&store, found).await;
             judge_retention(&store, of, found).await;
+            judge_copy(store, of, found).await;
         }
         Some(missing) => found.warn(
             format!("SQLite at {shown} accepts writes, and lacks {}", migrations(missing)),
@@ -411,6 +501,18 @@ mod tests {
             assert_eq!(found.levels(), [level], "{protection:?}");
             let advises = found.list[0].advice.as_ref().map(|it| it.contains("verify-full"));
             assert_eq!(advises.is_some_and(|it| it), level == Level::Warn);
+        }
+    }
+
+    #[test]
+    fn clock_far_from_the_newest_row_is_named() {
+        for (unused, expected) in [
+            (Duration::seconds(-61), &[Level::Fail][..]),
+            (Duration::seconds(-60), &[]),
+            (Duration::days(7), &[]),
+            (Duration::days(4 * 365), &[Level::Warn]),
+        ] {
+            assert_eq!(levels(|found| judge_unused(unused, found)), expected, "{unused}");
         }
     }
 

@@ -10,7 +10,7 @@ use std::{
 use actix_web::http::header::{self, HeaderName};
 use anyhow::{Result, bail};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use domain::delivery::Mails;
+use domain::{delivery::Mails, installation::SendsMessages};
 use ipnet::IpNet;
 use tracing::level_filters::LevelFilter;
 use url::Url;
@@ -104,6 +104,14 @@ pub(super) fn public_url(text: &str) -> Result<Url, &'static str> {
 pub(super) fn mails() -> impl TypedValueParser<Value = Mails> {
     PossibleValuesParser::new(["full", "essential"])
         .map(|mails| if mails == "full" { Mails::Full } else { Mails::Essential })
+}
+
+pub(super) fn sends_messages() -> impl TypedValueParser<Value = SendsMessages> {
+    PossibleValuesParser::new(["auto", "true", "false"]).map(|sends| match sends.as_str() {
+        "true" => SendsMessages::Always,
+        "false" => SendsMessages::Never,
+        _ => SendsMessages::Auto,
+    })
 }
 
 pub(super) fn log_level() -> impl TypedValueParser<Value = LevelFilter> {

@@ -7,11 +7,7 @@ use std::{
     time::Duration,
 };
 
-use domain::{
-    api_key::Scope, order::SigningServiceId, ports::Clock as _,
-    use_cases::keys::manage_keys::KeyTerms,
-};
-use operator::SystemClock;
+use domain::{api_key::Scope, order::SigningServiceId, use_cases::keys::manage_keys::KeyTerms};
 use reqwest::Method;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -19,7 +15,8 @@ use test_servers::tools::{built, examples, python};
 
 use crate::{
     harness::scripted_server::{Reply, Request, ScriptedServer},
-    harness::{CREATE, CREATE_WITH_DOCUMENTS, TestApp, created},
+    harness::{CREATE, CREATE_WITH_DOCUMENTS, TestApp, clock_behind_system, created},
+    wiring::Wiring,
 };
 
 const CLIENTS: [&str; 4] =
@@ -200,9 +197,10 @@ fn of_service() -> KeyTerms {
     }
 }
 
-/// Sets the clock of the service to that of this machine, which the programs read.
-fn set_clock(app: &TestApp) {
-    app.clock.advance(SystemClock.now() - app.clock.now());
+/// Starts a service with the time of this machine, which the programs read.
+async fn start_now() -> TestApp {
+    let clock = clock_behind_system(time::Duration::ZERO);
+    TestApp::start_on(Wiring::embedded(), clock, &[], None).await
 }
 
 /// Runs a program of the signing service, and returns the lines that it prints.
@@ -271,8 +269,7 @@ async fn services_return_signed_documents_once_over_two_runs() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn dispatchers_assign_and_confirm_each_new_order_once() {
-    let app = TestApp::start().await;
-    set_clock(&app);
+    let app = start_now().await;
     let key = app.issue_key_on(of_service()).await;
     for dispatcher in examples(&DISPATCHERS) {
         let state = tempfile::tempdir().unwrap();
@@ -305,8 +302,7 @@ async fn dispatchers_assign_and_confirm_each_new_order_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn dispatchers_read_every_page() {
     const PAGE: usize = 100;
-    let app = TestApp::start().await;
-    set_clock(&app);
+    let app = start_now().await;
     let key = app.issue_key_on(of_service()).await;
     let mut ids = Vec::new();
     for number in 0..=PAGE + 1 {

@@ -1,6 +1,10 @@
 //! The clock is set back or forward while the service runs.
 
-use domain::use_cases::keys::manage_keys::KeyTerms;
+use domain::{
+    clock_watch::STEP_KEPT, delivery::LEASE, ports::Clock as _,
+    use_cases::keys::manage_keys::KeyTerms,
+};
+use operator::adapters::Storage;
 use reqwest::Response;
 use serde_json::Value;
 use time::Duration;
@@ -8,16 +12,18 @@ use time::Duration;
 use crate::{
     harness::{
         CREATE, CREATE_WITH_DOCUMENTS, TestApp, created, deed, eventually, eventually_async,
-        problem,
+        problem, service_process::ServiceProcess, settings,
     },
-    wiring::{Kind, on_both_wirings},
+    wiring::{Kind, Wiring, on_both_wirings},
 };
 
 on_both_wirings! {
     acknowledged_orders_survive_clock_changes,
-    expired_key_is_valid_again_after_clock_correction,
+    key_stays_valid_while_a_clock_is_wrong,
     pending_mail_is_delivered_after_clock_change,
 }
+
+const STEPS: [Duration; 4] = [Duration::HOUR, Duration::HOUR, Duration::DAY, Duration::DAY];
 
 async fn replayed(response: Response) -> Value {
     assert_eq!(response.headers()["idempotency-replayed"], "true");
@@ -31,73 +37,63 @@ async fn all_sent(app: &TestApp, count: usize) {
     app.mails(count).await;
 }
 
-async fn acknowledged_orders_survive_clock_changes(kind: Kind) {
-    for step in [Duration::HOUR, -Duration::HOUR, Duration::DAY, -Duration::DAY] {
-        let app = kind.app().await;
-        let before = [
-            app.send_with_key(CREATE, "F-1").await,
-            app.send_with_key(CREATE_WITH_DOCUMENTS, "F-2").await,
-        ];
-        let [json, form] = before.map(created);
-        let (json, form) = (json.await, form.await);
-        all_sent(&app, 2).await;
-        app.clock.advance(step);
+/// Returns both directions of each step.
+fn steps() -> impl Iterator<Item = Duration> {
+    STEPS.into_iter().zip([1, -1].into_iter().cycle()).map(|(step, sign)| step * sign)
+}
 
-        if step < Duration::DAY {
-            assert_eq!(replayed(app.send_with_key(CREATE, "F-1").await).await, json);
-            assert_eq!(replayed(app.send_with_key(CREATE_WITH_DOCUMENTS, "F-2").await).await, form);
-        }
+/// A step that is set right within minutes changes nothing.
+async fn acknowledged_orders_survive_clock_changes(kind: Kind) {
+    for step in steps() {
+        let app = kind.app().await;
+        let json = created(app.send_with_key(CREATE, "F-1").await).await;
+        let form = created(app.send_with_key(CREATE_WITH_DOCUMENTS, "F-2").await).await;
+
+        app.clock.set(step);
+
+        assert_eq!(replayed(app.send_with_key(CREATE, "F-1").await).await, json);
+        assert_eq!(replayed(app.send_with_key(CREATE_WITH_DOCUMENTS, "F-2").await).await, form);
         created(app.send_with_key(CREATE, "F-3").await).await;
         created(app.send_with_key(CREATE_WITH_DOCUMENTS, "F-4").await).await;
-        all_sent(&app, 4).await;
+        // The window goes on by the time that has passed.
         let duplicate = app.order("F-1").await;
-        let extra_orders = if step.is_negative() {
-            // The window follows the clock; `Retry-After` stays positive.
-            let wait: i64 = duplicate.headers()["retry-after"].to_str().unwrap().parse().unwrap();
-            assert!((1..=step.abs().whole_seconds() + 60).contains(&wait), "{wait}");
-            problem(duplicate, 409, "duplicate_order").await;
-            app.clock.advance(Duration::seconds(wait));
-            0
-        } else {
-            created(duplicate).await;
-            app.clock.advance(Duration::MINUTE);
-            1
-        };
+        let wait: i64 = duplicate.headers()["retry-after"].to_str().unwrap().parse().unwrap();
+        assert!((1..=60).contains(&wait), "{wait}");
+        problem(duplicate, 409, "duplicate_order").await;
+        all_sent(&app, 4).await;
+        app.clock.advance(Duration::seconds(wait));
         created(app.order("F-1").await).await;
-        all_sent(&app, 5 + extra_orders).await;
+        all_sent(&app, 5).await;
 
         // Back at the right time, and two hours later, every document of an order still exists.
-        app.clock.advance(-step);
+        app.clock.set(-step);
         created(app.order("F-5").await).await;
+        all_sent(&app, 6).await;
         app.clock.advance(Duration::hours(2));
         let app = app.restart(&[]).await;
         eventually(|| app.rows("uploads") == 0 && app.pending_mails() == 0).await;
         assert_eq!(app.documents(), vec![deed(); 2], "{step}");
-        assert_eq!(app.rows("orders"), 6 + extra_orders);
+        assert_eq!(app.rows("orders"), 6);
         assert_eq!(app.ops("/readyz").await.0, 200);
     }
 }
 
-async fn expired_key_is_valid_again_after_clock_correction(kind: Kind) {
+async fn key_stays_valid_while_a_clock_is_wrong(kind: Kind) {
     let app = kind.app().await;
     let terms = KeyTerms { lifetime: Some(Duration::DAY), ..KeyTerms::default() };
-    let short = app.issue_key_on(terms).await;
-    let statuses = async |number: i64| {
-        let [short, other] = [&short, &app.key].map(|key| app.as_key(key));
-        let number = format!("F-{number}");
-        [short.order(&number).await, other.order(&(number + "-other")).await]
-            .map(|response| response.status().as_u16())
-    };
-    for (number, (days, expected)) in
-        (0..).zip([(0, [201, 201]), (1, [401, 201]), (-1, [201, 201]), (-1, [201, 201])])
+    let short = app.as_key(&app.issue_key_on(terms).await);
+    for (number, (days, passed, expected)) in
+        (0..).zip([(0, 0, 201), (1, 0, 201), (-1, 0, 201), (0, 1, 401)])
     {
-        app.clock.advance(Duration::days(days));
-        assert_eq!(statuses(number).await, expected, "{number}");
+        app.clock.set(Duration::days(days));
+        app.clock.advance(Duration::days(passed));
+        let status = short.order(&format!("F-{number}")).await.status().as_u16();
+        assert_eq!(status, expected, "{number}");
     }
 }
 
 async fn pending_mail_is_delivered_after_clock_change(kind: Kind) {
-    for step in [Duration::HOUR, -Duration::HOUR, Duration::DAY, -Duration::DAY] {
+    for step in steps() {
         let app = kind.app().await;
         app.wiring.break_mail();
         created(app.order("F-1").await).await;
@@ -106,11 +102,53 @@ async fn pending_mail_is_delivered_after_clock_change(kind: Kind) {
             mails.first().is_some_and(|mail| mail.last_error.is_some())
         })
         .await;
-        app.clock.advance(step);
+        app.clock.set(step);
         app.wiring.mend_mail();
         // Moves the clock past the time of the next attempt.
-        app.clock.advance(-step.min(Duration::ZERO) + Duration::seconds(5));
+        app.clock.advance(Duration::seconds(5));
         app.mails(1).await;
         eventually(|| app.pending_mails() == 0).await;
     }
+}
+
+/// The embedded default has no clock but that of the machine.
+#[tokio::test(flavor = "multi_thread")]
+async fn clock_that_keeps_its_step_is_followed() {
+    let app = TestApp::start().await;
+    app.clock.set(Duration::DAY);
+    let created_at = async |number: &str| {
+        let id = created(app.order(number).await).await["order_id"].clone();
+        app.read(&format!("/api/order/{id}")).await["created_at"].as_str().unwrap().to_owned()
+    };
+    assert!(created_at("F-1").await.starts_with("2026-11-21T12:00"));
+    all_sent(&app, 1).await;
+    app.clock.advance(STEP_KEPT);
+    assert!(created_at("F-2").await.starts_with("2026-11-22T12:05"));
+    app.clock.advance(LEASE);
+    app.mails(2).await;
+}
+
+/// SQLite has one service, so the start knows which leases are those of a dead process.
+#[tokio::test(flavor = "multi_thread")]
+async fn start_attempts_at_once_what_a_killed_process_had_leased() {
+    let wiring = Wiring::embedded();
+    let killed = ServiceProcess::keyed(&wiring, &[]);
+    wiring.break_mail();
+    created(killed.order("F-1").await).await;
+    let storage = Storage::open(&settings(&wiring, &[], &[])).await.unwrap();
+    let queue = storage.queue;
+    eventually_async(async || {
+        let mails = queue.list(false, 1).await.unwrap();
+        mails.first().is_some_and(|mail| mail.last_error.is_some())
+    })
+    .await;
+    killed.kill();
+    // The lease of that process ends after all that a test waits for.
+    let later = operator::SystemClock.now() + Duration::minutes(2);
+    assert_eq!(queue.lease(later, LEASE, 10).await.unwrap().len(), 1);
+    wiring.mend_mail();
+    let _running = ServiceProcess::start(&wiring, &[]);
+    // Its own leases are not given to another process.
+    assert_eq!(queue.end_dead_leases(later).await.unwrap(), 0);
+    eventually(|| wiring.mails().len() == 1 && wiring.pending_mails() == 0).await;
 }

@@ -50,7 +50,7 @@ async fn orders_are_unavailable_while_postgresql_is_down() {
     created(service.order("F-0").await).await;
     let server = wiring.servers().database_server();
     for is_silent in [false, true] {
-        // A frozen server would later commit a lease that no worker holds, for two minutes.
+        // A frozen server would later commit a lease that no worker holds, for half a minute.
         eventually(|| wiring.pending_mails() == 0).await;
         if is_silent {
             server.freeze();

@@ -23,7 +23,7 @@ use clap::Parser;
 use contract_tests::fakes::ManualClock;
 use domain::{
     order::{OrderId, SigningServiceId, StoredOrder},
-    ports::MaybeErased,
+    ports::{Clock as _, MaybeErased},
     use_cases::keys::manage_keys::KeyTerms,
 };
 use operator::{
@@ -83,17 +83,35 @@ impl TestApp {
         Kind::Embedded.app_with(flags).await
     }
 
-    /// Starts a service on existing stores. Issues an API key if none is given.
+    /// Starts a service on existing stores. Issues an API key if none is given. Its clock is also that of the
+    /// database server.
     pub async fn start_on(
         wiring: Wiring,
         clock: Arc<ManualClock>,
         flags: &[&str],
         key: Option<String>,
     ) -> Self {
+        let database_time = Arc::clone(&clock);
+        Self::start_beside(wiring, clock, database_time, flags, key).await
+    }
+
+    /// Starts a service whose clock is not that of the database server.
+    pub async fn start_beside(
+        wiring: Wiring,
+        clock: Arc<ManualClock>,
+        database_time: Arc<ManualClock>,
+        flags: &[&str],
+        key: Option<String>,
+    ) -> Self {
         let unlimited = ["--rate-per-second=0", "--reads-rate-per-second=0"];
         let settings = settings(&wiring, &unlimited, flags);
-        let machine =
-            Machine { clock: Arc::clone(&clock) as _, entropy: Arc::new(OsEntropy), traces: None };
+        let machine = Machine {
+            clock: Arc::clone(&clock) as _,
+            entropy: Arc::new(OsEntropy),
+            traces: None,
+            // A file has no clock.
+            database_time: wiring.has_server().then_some(database_time as _),
+        };
         let starting = Starting::listen(&settings, &machine).await.unwrap();
         let storage = Storage::open(&settings).await.unwrap();
         let service = starting.start(&settings, &machine, storage.clone()).await.unwrap();
@@ -225,6 +243,13 @@ fn of_a_slow_machine() -> TimeLimits {
         scanner: adapter_clamd::TimeLimits { check: 5 * scanner.check, ..scanner },
         http: adapter_http::TimeLimits { check: 5 * http.check },
     }
+}
+
+/// Returns a clock that stands still, so long behind that of the system, which commands and programs have.
+pub fn clock_behind_system(by: time::Duration) -> Arc<ManualClock> {
+    let clock = ManualClock::default();
+    clock.set(operator::SystemClock.now() - clock.now() - by);
+    Arc::new(clock)
 }
 
 /// Lists the spool files of unfinished uploads in a data directory.

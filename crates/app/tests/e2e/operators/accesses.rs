@@ -2,12 +2,11 @@
 
 use std::{fs, process::Command};
 
-use domain::ports::Clock as _;
 use serde_json::{Value, json};
 
 use crate::{
-    harness::service_process::{fail, notary_orders, run, text},
-    harness::{TestApp, created},
+    harness::service_process::{fail, issue_key, notary_orders, run, text},
+    harness::{TestApp, clock_behind_system, created},
     operators::doctor::report::Report,
     wiring::{Kind, Wiring, on_both_wirings},
 };
@@ -119,12 +118,13 @@ async fn each_command_leaves_exactly_its_row(kind: Kind) {
 
 /// Returns a service with three orders that one command has erased.
 async fn erased_three(kind: Kind) -> TestApp {
-    let app = kind.app().await;
-    let now = operator::Machine::default().clock.now();
-    app.clock.advance(now - app.clock.now() - time::Duration::days(31));
+    let clock = clock_behind_system(time::Duration::days(31));
+    let app = TestApp::start_on(kind.wiring(), clock, &[], None).await;
     for number in 0..3 {
         created(app.order(&format!("F-{number}")).await).await;
     }
+    // The command erases nothing if everything is old: its clock could be ahead.
+    issue_key(&app.wiring);
     orders(&app.wiring, "erase --older-than 30 --yes");
     app
 }

@@ -85,6 +85,9 @@ async fn copied_database_serves_the_same_service() {
     let order = service.read("/api/order/1").await;
     assert_eq!(order["history"][2]["order_status"], "CONFIRMED");
     assert_eq!(created(service.order("F-3").await).await["order_id"], 3);
+    // The source may go on, so the copy waits.
+    assert_eq!(service.readiness().await.1["messages"], "waiting");
+    run(&wiring, &["adopt"]);
     // The third order has a mail to the service, too.
     wiring.servers().wait_for_mails(4).await;
     eventually(|| wiring.pending_mails() == 0).await;
@@ -127,6 +130,19 @@ async fn copied_webhooks_need_the_key_of_their_secrets() {
             "{log}"
         );
     }
+}
+
+/// Also if nobody uses the service during the copy.
+#[tokio::test(flavor = "multi_thread")]
+async fn database_of_a_running_service_is_not_copied() {
+    let wiring = Wiring::production_without_tables();
+    let from = format!("sqlite://{}", wiring.data().join("orders.sqlite").display());
+    let service = ServiceProcess::start(&wiring, &[&format!("--database-url={from}")]);
+    let to = wiring.servers().database_url();
+    let error = fail(&wiring, &["copy", "--from", &from, "--to", &to]);
+    assert!(error.contains("--from: another process uses the database"), "{error}");
+    assert_eq!(service.stop("-TERM").0, Some(0));
+    run(&wiring, &["copy", "--from", &from, "--to", &to]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,18 +2,17 @@
 
 use std::{fs, os::unix::fs::PermissionsExt as _};
 
-use domain::{
-    api_key::Scope, order::SigningServiceId, ports::Clock as _,
-    use_cases::keys::manage_keys::KeyTerms,
-};
-use operator::Machine;
+use domain::{api_key::Scope, order::SigningServiceId, use_cases::keys::manage_keys::KeyTerms};
 use serde_json::{Value, json};
 use time::Duration;
 
 use crate::{
     harness::documents::work_on_documents,
     harness::service_process,
-    harness::{created, deed, eventually, form, order, problem, with_documents},
+    harness::{
+        TestApp, clock_behind_system, created, deed, eventually, form, order, problem,
+        with_documents,
+    },
     wiring::{Kind, Wiring, on_both_wirings},
 };
 
@@ -168,9 +167,9 @@ async fn erasure_needs_confirmation_and_is_final(kind: Kind) {
 }
 
 async fn erasure_by_age_spares_newer_orders(kind: Kind) {
-    let app = kind.app().await;
     // The command has the clock of the system.
-    app.clock.advance(Machine::default().clock.now() - app.clock.now() - Duration::days(31));
+    let clock = clock_behind_system(Duration::days(31));
+    let app = TestApp::start_on(kind.wiring(), clock, &[], None).await;
     for number in 0..102 {
         created(app.order(&format!("OLD-{number}")).await).await;
     }

@@ -5,7 +5,7 @@ use std::process::Command;
 use test_servers::postgres::{Cluster, program};
 
 use crate::{
-    harness::service_process::{ServiceProcess, text},
+    harness::service_process::{ServiceProcess, run, text},
     harness::{LONG_WINDOW, PENDING, created, deed, eventually},
     wiring::Wiring,
 };
@@ -30,7 +30,7 @@ async fn backup_restores_orders_keys_and_mails() {
     let mut pg_restore = Command::new(program("pg_restore"));
     pg_restore.args(["--exit-on-error", "--no-owner", "--dbname"]).arg(restored.url());
     text(pg_restore.arg(&dump).output().unwrap());
-    // A lease in the dump holds its mail back for two minutes.
+    // A lease in the dump holds its mail back for half a minute.
     restored.sql("UPDATE deliveries SET leased_until = NULL");
 
     wiring.mend_mail();
@@ -38,13 +38,14 @@ async fn backup_restores_orders_keys_and_mails() {
     let service = ServiceProcess::start(&wiring, &[&url, LONG_WINDOW]).with_key(key);
     assert_eq!(service.order("F-1").await.status(), 409, "the window starts with the order");
     assert_eq!(created(service.order("F-3").await).await["order_id"], 3);
+    run(&wiring, &[&url, "adopt"]);
     eventually(|| restored.sql(PENDING) == "0").await;
     assert_eq!(wiring.mails().len(), 3);
     let keys = restored.sql("SELECT key FROM documents");
     assert_eq!(wiring.objects()[&keys], deed());
 }
 
-/// `other_databases` has the start on such a database.
+/// Also one that crashed meanwhile, and starts again.
 #[tokio::test(flavor = "multi_thread")]
 async fn older_version_runs_beside_newer() {
     let wiring = Wiring::production_without_tables();
@@ -54,8 +55,12 @@ async fn older_version_runs_beside_newer() {
     wiring.servers().query(
         "ALTER TABLE orders ADD COLUMN closing_office text; \
          CREATE INDEX ON orders (closing_office); \
-         INSERT INTO __diesel_schema_migrations (version) VALUES ('99991231235959')",
+         INSERT INTO later_migrations (version, needs) VALUES ('99991231235959', '20261129100000')",
     );
     created(older.order_with_deed("F-2").await).await;
+    let key = older.key.clone();
+    older.kill();
+    let older = ServiceProcess::start(&wiring, &[]).with_key(key);
+    created(older.order_with_deed("F-3").await).await;
     eventually(|| wiring.pending_mails() == 0).await;
 }

@@ -44,6 +44,7 @@ fn invalid_setting_stops_the_start_by_name_with_its_status() {
         ("--mail-from=nobody at all", "--mail-from"),
         ("--public-url=orders.example.com", "--public-url"),
         ("--mails=none", "--mails"),
+        ("--sends-messages=maybe", "--sends-messages"),
         ("--duplicate-window-secs=-1", "--duplicate-window-secs"),
         ("--rate-burst=many", "--rate-burst"),
         ("--rate-per-second=1.5", "--rate-per-second"),

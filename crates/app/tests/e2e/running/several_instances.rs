@@ -5,15 +5,15 @@ use std::{
     sync::Arc,
 };
 
-use contract_tests::fakes::ManualClock;
-use domain::ports::Clock as _;
+use domain::delivery::LEASE;
 use futures_util::{StreamExt as _, future::join_all, stream};
 use reqwest::StatusCode;
 
 use crate::{
     harness::service_process::{ServiceProcess, issue_key},
     harness::{
-        Api, CREATE, CREATE_WITH_DOCUMENTS, TestApp, client, created, eventually, order, problem,
+        Api, CREATE, CREATE_WITH_DOCUMENTS, TestApp, client, clock_behind_system, created,
+        eventually, order, problem,
     },
     wiring::Wiring,
 };
@@ -119,13 +119,12 @@ async fn expired_lease_of_killed_worker_is_delivered() {
     assert_eq!((wiring.mails().len(), wiring.pending_mails()), (0, 1));
 
     // This instance has an injected clock, so the test does not wait for the lease to expire.
-    let clock = Arc::new(ManualClock::default());
-    clock.advance(operator::SystemClock.now() - clock.now());
+    let clock = clock_behind_system(time::Duration::ZERO);
     let other = TestApp::start_on(wiring, Arc::clone(&clock), &[], Some(key)).await;
     created(other.order("F-2").await).await;
     let mails = other.mails(1).await;
     assert!(mails[0].contains("F-2"), "the lease has not expired");
-    clock.advance(time::Duration::minutes(2));
+    clock.advance(LEASE);
     other.mails(2).await;
     eventually(|| other.pending_mails() == 0).await;
 }

@@ -171,6 +171,11 @@ impl Wiring {
         }
     }
 
+    /// Returns whether the database is a server.
+    pub fn has_server(&self) -> bool {
+        matches!(self, Self::Production(_))
+    }
+
     /// Returns the database server that a test may stop, if there is one.
     pub fn own_database_server(&self) -> Option<&Cluster> {
         match self {

@@ -148,6 +148,13 @@ pub trait DeliveryQueue: Send + Sync {
         limit: usize,
     ) -> Result<Vec<Lease>, StoreError>;
 
+    /// Ends the leases and claims that only dead processes can hold, at the start of a service. Returns the number of
+    /// deliveries that are free again. It covers mails, webhooks, and claims to idempotency keys.
+    ///
+    /// An implementation guarantees:
+    /// - A lease that a living process may hold stays.
+    async fn end_dead_leases(&self, now: OffsetDateTime) -> Result<usize, StoreError>;
+
     /// Moves the ends of leases that are still held to `until`. Need not be durable.
     async fn renew(
         &self,

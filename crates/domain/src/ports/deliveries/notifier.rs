@@ -55,7 +55,7 @@ impl Notice {
 }
 
 /// The outcome of a notice.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NoticeOutcome {
     /// It was sent.
     Told,
@@ -108,6 +108,10 @@ pub trait Notifier: Send + Sync {
     fn waiting(&self) -> usize {
         0
     }
+
+    /// Gives up the calls that wait for a relay which knows nothing of their mails yet, and those that would.
+    /// They fail with [`NotifyError::Unavailable`]. The service calls it when it stops.
+    fn stop(&self) {}
 
     /// Checks within 5 seconds whether mails can be handed over now. Hands none over. A relay that is
     /// only slow may fail it and still accept mails.

@@ -15,15 +15,18 @@ use crate::{order::OrderId, ports::Clock};
 /// Maximum number of accesses that wait to be stored. Beyond it, requests are 503 until the database answers.
 const MAX_WAITING: usize = 65_536;
 
+/// Greatest time by which the clock may go back within a run.
+const SET_BACK: Duration = Duration::MINUTE;
+
 /// Numbers the accesses of one run. Each number is that of one access, which is stored by the transaction
 /// of its change or by a worker.
 pub struct AccessRecorder {
-    run: RunId,
     clock: Arc<dyn Clock>,
     state: Mutex<State>,
 }
 
 struct State {
+    run: RunId,
     /// How many accesses have begun and not ended.
     begun: usize,
     last_number: u64,
@@ -35,8 +38,8 @@ impl AccessRecorder {
     /// Returns the recorder of a run.
     pub fn new(run: RunId, clock: Arc<dyn Clock>) -> Self {
         let last_at = OffsetDateTime::UNIX_EPOCH;
-        let state = State { begun: 0, last_number: 0, last_at, waiting: Vec::new() };
-        Self { run, clock, state: Mutex::new(state) }
+        let state = State { run, begun: 0, last_number: 0, last_at, waiting: Vec::new() };
+        Self { clock, state: Mutex::new(state) }
     }
 
     /// Returns whether so many accesses wait that no request may add one.
@@ -52,10 +55,10 @@ impl AccessRecorder {
     /// Returns the run, the number that was given last, and an instant after it, as the end of the run. `None`
     /// if no number was given, or if another access may still end or be stored.
     pub(super) fn ending(&self) -> Option<(RunId, u64, OffsetDateTime)> {
-        let State { begun, last_number, last_at, waiting } = &*self.lock();
+        let State { run, begun, last_number, last_at, waiting } = &*self.lock();
         let is_last = *begun == 0 && waiting.is_empty() && *last_number > 0;
         // The clock may have gone back.
-        is_last.then(|| (self.run, *last_number, self.clock.now().max(*last_at)))
+        is_last.then(|| (*run, *last_number, self.clock.now().max(*last_at)))
     }
 
     /// Takes up to `limit` of the accesses that wait, the oldest first. Returns also whether others are left.
@@ -76,9 +79,16 @@ impl AccessRecorder {
 
     fn next(&self) -> AccessId {
         let mut state = self.lock();
+        let now = self.clock.now();
+        if now + SET_BACK < state.last_at {
+            // The clock was ahead. Instants of a run increase, so later accesses would have those of the future.
+            // The run stays open, like that of a process that was killed.
+            state.run = state.run.next();
+            (state.last_number, state.last_at) = (0, OffsetDateTime::UNIX_EPOCH);
+        }
         state.last_number += 1;
-        state.last_at = self.clock.now().max(state.last_at + Duration::MICROSECOND);
-        AccessId { at: state.last_at, run: self.run, number: state.last_number }
+        state.last_at = now.max(state.last_at + Duration::MICROSECOND);
+        AccessId { at: state.last_at, run: state.run, number: state.last_number }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -69,6 +69,25 @@ fn instants_increase_though_the_clock_does_not() {
     assert_eq!(instants, [two, two + micros, two + 2 * micros, Duration::seconds(3)]);
 }
 
+/// A clock was a day ahead for a moment.
+#[test]
+fn accesses_after_a_clock_that_was_ahead_have_the_instants_of_their_run() {
+    let mut clock = MockClock::new();
+    let day = Duration::DAY.whole_seconds();
+    let mut seconds = [0, day, day + 1, 2, 3].into_iter();
+    clock.expect_now().returning(move || NOW + Duration::seconds(seconds.next().unwrap()));
+    let recorder = recorder(clock);
+    for _ in 0..5 {
+        begin(&recorder).end(DONE.to_owned());
+    }
+    let taken = recorder.take(5).0;
+    let ids: Vec<_> = taken.iter().map(|it| (it.id.run, it.id.number)).collect();
+    let (before, after) = (RunId(7), RunId(8));
+    assert_eq!(ids, [(before, 1), (before, 2), (before, 3), (after, 1), (after, 2)]);
+    let instants: Vec<_> = taken[3..].iter().map(|access| access.id.at - NOW).collect();
+    assert_eq!(instants, [2, 3].map(Duration::seconds));
+}
+
 #[test]
 fn accesses_that_were_put_back_are_taken_first() {
     let recorder = recorder(still());

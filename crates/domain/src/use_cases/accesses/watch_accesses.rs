@@ -7,7 +7,10 @@ use time::{Duration, OffsetDateTime};
 use crate::{
     access::BusyKeyNotice,
     api_key::{ApiKey, ApiKeyId},
-    ports::{AccessLog, ApiKeyRepo, BusyKey, Clock, Notice, NoticeOutcome, Notifier, StoreError},
+    ports::{
+        AccessLog, ApiKeyRepo, BusyKey, Clock, Notice, NoticeOutcome, Notifier, NotifyError,
+        StoreError,
+    },
     use_cases::background::{Step, Worker},
 };
 
@@ -82,9 +85,12 @@ pub struct Memory {
 impl WatchAccesses {
     async fn watch(&mut self) -> Result<AccessStep, StoreError> {
         let now = self.clock.now();
-        let removed = match self.limits.kept {
-            Some(kept) => self.log.remove_before(now.saturating_sub(kept), BATCH).await?,
-            None => 0,
+        let removed = if let Some(kept) = self.limits.kept
+            && let Some(now) = self.clock.now_to_erase()
+        {
+            self.log.remove_before(now.saturating_sub(kept), BATCH).await?
+        } else {
+            0
         };
         // Last, so that no failure hides an alert that was mailed.
         let limit = self.limits.alert;
@@ -116,13 +122,14 @@ impl WatchAccesses {
         self.memory.alerted.retain(|_, (at, _)| *at > since && *at <= now);
         let mut alerts = Vec::new();
         let keys = if busy.is_empty() { Vec::new() } else { self.keys.list().await? };
+        let mut outage = None;
         for key in busy {
             let before = self.memory.alerted.get(&key.key).copied();
             if before.is_some_and(|(_, is_settled)| is_settled) {
                 continue;
             }
             let at = before.map_or(now, |(at, _)| at);
-            let mail = self.tell(&keys, &key, at).await;
+            let mail = self.tell(&keys, &key, at, &mut outage).await;
             let is_settled = !matches!(mail, NoticeOutcome::Later(_));
             self.memory.alerted.insert(key.key, (at, is_settled));
             alerts.push(AccessAlert { key, is_new: before.is_none(), mail });
@@ -130,13 +137,27 @@ impl WatchAccesses {
         Ok(alerts)
     }
 
-    async fn tell(&self, keys: &[ApiKey], busy: &BusyKey, at: OffsetDateTime) -> NoticeOutcome {
+    /// Mails an alert, unless a mail before has met an outage: each other would wait for the relay as long.
+    async fn tell(
+        &self,
+        keys: &[ApiKey],
+        busy: &BusyKey,
+        at: OffsetDateTime,
+        outage: &mut Option<NoticeOutcome>,
+    ) -> NoticeOutcome {
         let key = keys.iter().find(|key| key.id == busy.key).map(|key| key.key.clone());
         let Some((name, recipient)) = key.and_then(|key| Some((key.name, key.contact?))) else {
             return NoticeOutcome::NoContact;
         };
+        if let Some(outage) = outage {
+            return outage.clone();
+        }
         let notice = BusyKeyNotice { key: busy.key, name, orders: busy.orders, at, recipient };
-        NoticeOutcome::of(self.notifier.tell(&Notice::BusyKey(notice)).await)
+        let told = self.notifier.tell(&Notice::BusyKey(notice)).await;
+        let is_in_outage = matches!(told, Err(NotifyError::Unavailable(_)));
+        let outcome = NoticeOutcome::of(told);
+        *outage = is_in_outage.then(|| outcome.clone());
+        outcome
     }
 }
 
@@ -160,8 +181,8 @@ mod tests {
     use super::*;
     use crate::{
         order::EmailAddress,
-        ports::{MockAccessLog, MockApiKeyRepo, MockClock, MockNotifier, NotifyError},
-        test_support::{api_key, clock},
+        ports::{MockAccessLog, MockApiKeyRepo, MockClock, MockNotifier},
+        test_support::{api_key, clock, doubtful_clock},
     };
 
     const NOW: OffsetDateTime = datetime!(2026-11-28 12:00 UTC);
@@ -217,6 +238,15 @@ mod tests {
             let expected = AccessStep { removed, alerts: vec![] };
             assert_eq!((step.result.unwrap(), step.pause), (expected, pause));
         }
+    }
+
+    /// It looks for busy keys all the same.
+    #[tokio::test]
+    async fn no_access_is_removed_while_the_clock_may_be_wrong() {
+        let mut watch = watch(busy(&[]), MockNotifier::new(), Some(10));
+        watch.limits.kept = Some(Duration::days(730));
+        watch.clock = doubtful_clock(NOW);
+        assert_eq!(watch.step().await.result.unwrap(), AccessStep::default());
     }
 
     #[tokio::test]

@@ -10,10 +10,10 @@ use std::{
 };
 
 use futures_util::{FutureExt as _, future::BoxFuture};
-use time::{Duration, OffsetDateTime};
+use time::Duration;
 
 use crate::{
-    delivery::{Delivery, DeliveryId, Extent, Notification, due_within_limit},
+    delivery::{Delivery, DeliveryId, Extent, LEASE, MAX_DELAY, Notification, due_within_limit},
     order::{OrderId, StoredOrder},
     ports::{
         Attempted, Begun, Clock, DeliveryQueue, Entropy, FoundOrders, Lease, Notifier, NotifyError,
@@ -23,11 +23,8 @@ use crate::{
     use_cases::deliveries::worker::Deliveries,
 };
 
-/// Duration of a lease. Attempts that take longer renew theirs.
-pub(crate) const LEASE: Duration = Duration::minutes(2);
-
 /// Age at which a lease is renewed.
-const RENEWED_AFTER: Duration = Duration::seconds(30);
+const RENEWED_AFTER: Duration = Duration::seconds(10);
 
 /// Default of the greatest number of mails in progress.
 pub const DELIVERIES_IN_FLIGHT: usize = 64;
@@ -121,8 +118,9 @@ pub struct MailDeliveries {
     /// Attempts that found the relay available.
     found_available: u64,
     in_outage: bool,
-    /// The leases of the attempts in progress, and when they were last taken or renewed.
-    held: HashMap<(DeliveryId, i64), OffsetDateTime>,
+    is_stopping: bool,
+    /// The leases of the attempts in progress, and when they were last taken or renewed, by the monotonic clock.
+    held: HashMap<(DeliveryId, i64), Duration>,
 }
 
 impl MailDeliveries {
@@ -134,6 +132,7 @@ impl MailDeliveries {
             open_slots: slots,
             found_available: 0,
             in_outage: false,
+            is_stopping: false,
             held: HashMap::new(),
         }
     }
@@ -158,19 +157,24 @@ impl Deliveries for MailDeliveries {
     }
 
     async fn renew(&mut self) -> Result<(), StoreError> {
-        let now = self.run.clock.now();
-        let is_old = |since: &OffsetDateTime| now - *since >= RENEWED_AFTER;
+        let now = self.run.clock.monotonic();
+        let is_old = |since: &Duration| now - *since >= RENEWED_AFTER;
         let old: Vec<_> =
             self.held.iter().filter(|(_, since)| is_old(since)).map(|(lease, _)| *lease).collect();
         if !old.is_empty() {
-            self.run.queue.renew(&old, now.saturating_add(LEASE)).await?;
+            self.run.queue.renew(&old, self.run.clock.now().saturating_add(LEASE)).await?;
             self.held.extend(old.into_iter().map(|lease| (lease, now)));
         }
         Ok(())
     }
 
+    fn stop(&mut self) {
+        self.is_stopping = true;
+        self.run.notifier.stop();
+    }
+
     fn attempt(&mut self, ready: Ready) -> BoxFuture<'static, Outcome> {
-        self.held.insert((ready.lease.delivery.id, ready.lease.token), self.run.clock.now());
+        self.held.insert((ready.lease.delivery.id, ready.lease.token), self.run.clock.monotonic());
         let (run, available_before) = (self.run.clone(), self.found_available);
         async move { Outcome { available_before, ..run.attempt(ready).await } }.boxed()
     }
@@ -194,7 +198,9 @@ impl Deliveries for MailDeliveries {
             }
             Err(error) => {
                 self.open_slots = (self.open_slots / 2).max(1);
-                if self.in_outage || self.found_available > outcome.available_before {
+                // At a stop, mails are given up early. That tells nothing about the relay.
+                let is_known = self.in_outage || self.is_stopping;
+                if is_known || self.found_available > outcome.available_before {
                     return None;
                 }
                 self.in_outage = true;
@@ -235,7 +241,8 @@ impl RunDeliveries {
     /// Leases up to `limit` deliveries, reads their orders, and counts the mails that may leave. So a
     /// mail that would be wrong uses up no mail of its recipient.
     async fn lease(&self, limit: usize) -> Result<Vec<Ready>, StoreError> {
-        let leases = self.queue.lease(self.clock.now(), LEASE, limit).await?;
+        let Some(now) = self.clock.now_to_lease() else { return Ok(Vec::new()) };
+        let leases = self.queue.lease(now, LEASE, limit).await?;
         let orders = self.queue.orders_of(leases.iter().map(|lease| lease.delivery.order_id)).await;
         let services = self.services_of(&orders).await;
         let current = leases.iter().filter_map(|lease| {
@@ -244,7 +251,7 @@ impl RunDeliveries {
         });
         let begun = match &current.collect::<Vec<_>>()[..] {
             [] => Ok(Vec::new()),
-            some => self.queue.begin(some, self.clock.now(), self.mails_per_recipient_hour).await,
+            some => self.queue.begin(some, now, self.mails_per_recipient_hour).await,
         };
         let begun = begun.map(|begun| begun.into_iter().map(|one| (one.id, one)).collect());
         let ready = |lease: Lease| Ready {
@@ -344,7 +351,12 @@ impl RunDeliveries {
                 None => Settlement::Fail { at: now, error },
             };
         }
-        match delivery.next_attempt(now, is_outage, &*self.entropy) {
+        let mut next = delivery.next_attempt(now, is_outage, &*self.entropy);
+        if next.is_none() && self.clock.now_to_erase().is_none() {
+            // A clock that may be wrong makes no mail too old.
+            next = Some(now.saturating_add(MAX_DELAY));
+        }
+        match next {
             Some(due_at) if is_outage => Settlement::Postpone { due_at, error },
             Some(due_at) if !is_final => Settlement::RetryAt { due_at, error },
             _ => Settlement::Fail { at: now, error },

@@ -13,14 +13,15 @@ use tokio::time::Instant;
 
 use super::*;
 use crate::{
-    delivery::{Delivery, DeliveryId, MAX_AGE, Notification},
+    delivery::{Delivery, DeliveryId, LEASE, MAX_AGE, Notification},
     order::OrderId,
     ports::{
-        Begun, Lease, MockClock, MockDeliveryQueue, Notice, Notifier, NotifyError, error_chain,
+        Begun, Lease, MockClock, MockDeliveryQueue, Notice, Notifier, NotifyError, Settlement,
+        error_chain,
     },
     test_support::{CountingEntropy, delivery, no_services, stored_order},
     use_cases::deliveries::run_deliveries::{
-        DeliveryOutcome, LEASE, MailDeliveries, MailReport, RunDeliveries,
+        DeliveryOutcome, MailDeliveries, MailReport, RunDeliveries,
     },
 };
 
@@ -111,6 +112,9 @@ fn worker(
 fn worker_of(queue: MockDeliveryQueue, slots: usize, notifier: Replies) -> MailWorker {
     let (mut clock, began) = (MockClock::new(), Instant::now());
     clock.expect_now().returning(move || NOW + began.elapsed());
+    clock.expect_now_to_lease().returning(move || Some(NOW + began.elapsed()));
+    clock.expect_now_to_erase().returning(move || Some(NOW + began.elapsed()));
+    clock.expect_monotonic().returning(move || began.elapsed().try_into().unwrap());
     let run = RunDeliveries {
         queue: Arc::new(queue),
         services: Arc::new(no_services()),
@@ -230,7 +234,7 @@ async fn long_attempt_renews_its_lease() {
     let (mut worker, _) = worker(settling(queue), SLOTS, |_| after(600, Ok(())));
     settled(&mut worker, 1).await;
     let renewed = renewed.lock().unwrap();
-    assert!((15..=20).contains(&renewed.len()), "{}", renewed.len());
+    assert!((50..=60).contains(&renewed.len()), "{}", renewed.len());
     assert!(renewed.last().unwrap() > &(NOW + Duration::from_secs(600)));
     // The lease before each renewal was still held.
     assert!(renewed.windows(2).all(|pair| pair[1] - pair[0] < LEASE));
@@ -279,6 +283,25 @@ async fn outcomes_are_stored_again_without_second_mails_or_new_leases() {
     }
     assert_eq!(limits.lock().unwrap().len(), 1);
     assert_eq!(numbers(&settled(&mut worker, 20).await), (1..=20).collect::<Vec<_>>());
+    assert_eq!(calls.load(Ordering::Relaxed), 20);
+}
+
+/// Each outcome takes a statement, and a call has a time limit.
+#[tokio::test(start_paused = true)]
+async fn outcomes_that_take_too_long_together_are_stored_in_parts() {
+    let (mut queue, _) = queue_to(20);
+    queue.expect_settle().returning(|batch| {
+        if batch.len() > 3 {
+            return no_database();
+        }
+        Ok(batch.iter().map(|one| one.id).collect())
+    });
+    let (mut worker, calls) = worker(queue, SLOTS, |_| after(0, Ok(())));
+    let mut stored = Vec::new();
+    while stored.len() < 20 {
+        stored.extend(worker.step().await.reports);
+        worker.wait().await;
+    }
     assert_eq!(calls.load(Ordering::Relaxed), 20);
 }
 
@@ -369,6 +392,26 @@ async fn stop_finishes_attempts_and_leases_no_more() {
     settled(&mut worker, SLOTS).await;
     assert!(worker.is_done());
     assert_eq!(limits.lock().unwrap()[..], [SLOTS]);
+}
+
+/// The notifier gives them up, so that the stop need not wait for a silent relay.
+#[tokio::test(start_paused = true)]
+async fn mails_given_up_at_a_stop_are_postponed_and_show_no_outage() {
+    let (queue, _) = queue_to(2);
+    let (mut worker, _) = worker(settling(queue), SLOTS, |_| after(1, Err(relay_is_down())));
+    worker.step().await;
+    worker.stop();
+    let mut settled = 0;
+    while !worker.is_done() {
+        for report in step(&mut worker).await.reports {
+            let MailReport::Attempt(report) = report else { panic!("an outage: {report:?}") };
+            let is_postponed =
+                matches!(report.outcome, DeliveryOutcome::Settled(Settlement::Postpone { .. }));
+            assert!(is_postponed, "{report:?}");
+            settled += 1;
+        }
+    }
+    assert_eq!(settled, 2);
 }
 
 #[tokio::test(start_paused = true)]

@@ -189,7 +189,8 @@ impl Kind {
     /// Erases a batch. Returns what it erased.
     async fn batch(&mut self, retention: Retention) -> Result<Erasure, StoreError> {
         self.pause = PAUSE;
-        let Some(due) = retention.due(self.what, self.erase.clock.now()) else {
+        let now = self.erase.clock.now_to_erase();
+        let Some(due) = now.and_then(|now| retention.due(self.what, now)) else {
             return Ok(Erasure::default());
         };
         let Some((erasure, next)) = self.erase.erase_due(due, self.round.after()).await? else {
@@ -256,7 +257,7 @@ mod tests {
     use crate::{
         document::ObjectKey,
         ports::{ErasedDue, FoundDue, MockBlobStore, MockOrderAdmin, MockUploadLedger},
-        test_support::{clock, down},
+        test_support::{clock, doubtful_clock, down},
         use_cases::erase_orders::DUE_BATCH,
     };
 
@@ -342,6 +343,16 @@ mod tests {
                 (Retained::Orders, expected.0, expected.1)
             );
         }
+    }
+
+    #[tokio::test]
+    async fn nothing_is_erased_while_the_clock_may_be_wrong() {
+        let erase = EraseOrders { clock: doubtful_clock(NOW), ..erase(MockOrderAdmin::new()) };
+        let kinds = [(Retained::Orders, erase)];
+        let mut worker = EraseOldOrders::new(RETENTION, kinds, std::time::Duration::ZERO);
+        let step = worker.step().await;
+        assert_eq!(step.result.unwrap(), Some((Retained::Orders, Erasure::default())));
+        assert_eq!(step.pause, PAUSE);
     }
 
     #[tokio::test]

@@ -38,7 +38,10 @@ impl Worker for ForgetKeys {
 
     /// Reads the next batch of keys. After a failure, the next step reads the same batch again.
     async fn step(&mut self) -> Step<()> {
-        let forgotten = self.ledger.forget_free(self.last.clone(), self.clock.now(), BATCH).await;
+        let Some(now) = self.clock.now_to_erase() else {
+            return Step { result: Ok(()), pause: ROUND_PAUSE };
+        };
+        let forgotten = self.ledger.forget_free(self.last.clone(), now, BATCH).await;
         let (result, pause) = match forgotten {
             Ok(last) => {
                 self.last = last;
@@ -59,7 +62,7 @@ mod tests {
     use crate::{
         api_key::{ClientId, Owner},
         ports::MockIdempotencyLedger,
-        test_support::{clock, down},
+        test_support::{clock, doubtful_clock, down},
     };
 
     const NOW: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
@@ -81,6 +84,15 @@ mod tests {
             let step = worker.step().await;
             assert_eq!((step.result.is_ok(), step.pause), (result.is_ok(), pause));
         }
+    }
+
+    /// A repeat of its request would create a second order.
+    #[tokio::test]
+    async fn no_key_is_forgotten_while_the_clock_may_be_wrong() {
+        let mut worker =
+            ForgetKeys::new(Arc::new(MockIdempotencyLedger::new()), doubtful_clock(NOW));
+        let step = worker.step().await;
+        assert_eq!((step.result.is_ok(), step.pause), (true, ROUND_PAUSE));
     }
 
     type Expected = (

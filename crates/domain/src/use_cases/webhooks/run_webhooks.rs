@@ -18,7 +18,7 @@ use time::{Duration, OffsetDateTime};
 
 use crate::{
     api_key::Party,
-    delivery::OUTAGE_DELAY,
+    delivery::{LEASE, OUTAGE_DELAY},
     order::OrderId,
     ports::{
         Clock, DeliveryQueue, EndpointEffect, Entropy, FoundOrders, SecretBox, Settlement,
@@ -26,10 +26,7 @@ use crate::{
         WebhookRequest, WebhookSender, WebhookSlots, WebhooksSettled, error_chain,
     },
     use_cases::{
-        deliveries::{
-            run_deliveries::{DeliveryOutcome, LEASE},
-            worker::Deliveries,
-        },
+        deliveries::{run_deliveries::DeliveryOutcome, worker::Deliveries},
         webhooks::manage_webhooks::{NO_KEY, secret_context},
     },
     webhook::{
@@ -108,7 +105,8 @@ struct RunningAttempt {
     party: Party,
     /// Whether the last attempt at the endpoint had succeeded in time.
     is_proven: bool,
-    began: OffsetDateTime,
+    /// By the monotonic clock.
+    began: Duration,
 }
 
 impl WebhookDeliveries {
@@ -119,7 +117,7 @@ impl WebhookDeliveries {
 
     /// Returns the free slots. A quarter is for endpoints that work alone.
     fn free_slots(&self, limit: usize) -> WebhookSlots {
-        let now = self.run.clock.now();
+        let now = self.run.clock.monotonic();
         let unproven = (self.slots - self.slots / 4).max(1);
         let mut slots =
             WebhookSlots { limit: 0, unproven, per_party: PER_PARTY, busy: BTreeMap::new() };
@@ -145,7 +143,7 @@ impl Deliveries for WebhookDeliveries {
 
     fn attempt(&mut self, ready: ReadyWebhook) -> BoxFuture<'static, WebhookOutcome> {
         let WebhookLease { ref delivery, is_proven, party, .. } = ready.lease;
-        let attempt = RunningAttempt { party, is_proven, began: self.run.clock.now() };
+        let attempt = RunningAttempt { party, is_proven, began: self.run.clock.monotonic() };
         self.in_progress.insert(delivery.id, attempt);
         let run = self.run.clone();
         async move { run.attempt(ready).await }.boxed()
@@ -190,7 +188,8 @@ pub struct RunWebhooks {
 impl RunWebhooks {
     /// Leases due deliveries and makes their requests.
     async fn lease(&self, slots: &WebhookSlots) -> Result<Vec<ReadyWebhook>, StoreError> {
-        let leases = self.queue.lease(self.clock.now(), LEASE, slots).await?;
+        let Some(now) = self.clock.now_to_lease() else { return Ok(Vec::new()) };
+        let leases = self.queue.lease(now, LEASE, slots).await?;
         let ids = leases.iter().filter_map(|lease| lease.delivery.order_id);
         let orders = self.orders.orders_of(ids).await;
         let ready =
@@ -256,16 +255,16 @@ impl RunWebhooks {
         let key = self.secrets.as_ref().ok_or_else(|| sealed(NO_KEY.to_owned()))?;
         let open = |sealed: &Vec<u8>| key.open(sealed, &secret_context(lease.party));
         let current = open(&lease.secrets.current).map_err(|error| sealed(error_chain(&error)))?;
-        // The key of the previous one may be lost, and the reason for the rotation.
-        let previous = lease.secrets.previous.as_ref().filter(|(_, until)| timestamp < *until);
-        let previous = previous.and_then(|(sealed, _)| open(sealed).ok());
+        let older = lease.secrets.clone().live(timestamp).older;
+        // The key of an older one may be lost, and the reason for the rotation.
+        let older = older.iter().filter_map(|(sealed, _)| open(sealed).ok());
         Ok(WebhookRequest {
             party: lease.party,
             url: lease.url.clone(),
             id: lease.delivery.message_id(),
             timestamp,
             body: body.map_err(|error| unreadable(&error))?,
-            secrets: std::iter::once(current).chain(previous).collect(),
+            secrets: std::iter::once(current).chain(older).collect(),
             trace: created.and_then(|order| order.order.trace.clone()),
         })
     }

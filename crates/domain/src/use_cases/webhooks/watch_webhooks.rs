@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use crate::{
     order::EmailAddress,
     ports::{
-        ApiKeyRepo, Clock, Notice, NoticeOutcome, Notifier, StoreError, UnreadableRow,
+        ApiKeyRepo, Clock, Notice, NoticeOutcome, Notifier, NotifyError, StoreError, UnreadableRow,
         WebhookQueue, WebhookRepo,
     },
     use_cases::background::{Step, Worker},
@@ -57,18 +57,26 @@ pub struct WatchWebhooks {
 
 impl WatchWebhooks {
     async fn watch(&mut self) -> Result<WatchStep, StoreError> {
-        let now = self.clock.now();
-        let failed_before = now.saturating_sub(FAILING_LIMIT);
-        let told_before = now.saturating_sub(WARNING_AHEAD);
-        let disabled = self.endpoints.disable_failing(failed_before, told_before, now).await?;
+        let (now, sure_now) = (self.clock.now(), self.clock.now_to_erase());
+        let disabled = match sure_now {
+            Some(now) => {
+                let failed_before = now.saturating_sub(FAILING_LIMIT);
+                let told_before = now.saturating_sub(WARNING_AHEAD);
+                self.endpoints.disable_failing(failed_before, told_before, now).await?
+            }
+            None => Vec::new(),
+        };
         let warned_before = now.saturating_sub(FAILING_LIMIT - WARNING_AHEAD);
         let mut notices = Vec::new();
         for endpoint in self.endpoints.untold(warned_before).await? {
             let (id, is_disabled) = (endpoint.id, endpoint.disabled.is_some());
+            let mut is_in_outage = false;
             let outcome = match self.contact(&endpoint).await? {
                 Some(contact) => {
                     let notice = Notice::Endpoint(EndpointNotice::new(endpoint, contact));
-                    NoticeOutcome::of(self.notifier.tell(&notice).await)
+                    let told = self.notifier.tell(&notice).await;
+                    is_in_outage = matches!(told, Err(NotifyError::Unavailable(_)));
+                    NoticeOutcome::of(told)
                 }
                 None => NoticeOutcome::NoContact,
             };
@@ -76,8 +84,15 @@ impl WatchWebhooks {
                 self.endpoints.told(id, is_disabled, now).await?;
             }
             notices.push((id, outcome));
+            if is_in_outage {
+                // Each other notice would wait for the relay as long, and the rest of the step behind them.
+                break;
+            }
         }
-        let forgotten = self.deliveries.forget(now.saturating_sub(RETENTION), BATCH).await?;
+        let forgotten = match sure_now {
+            Some(now) => self.deliveries.forget(now.saturating_sub(RETENTION), BATCH).await?,
+            None => 0,
+        };
         // While there are more to forget, steps are frequent.
         let unreadable = if forgotten < BATCH { self.unreadable().await? } else { Vec::new() };
         Ok(WatchStep { disabled, notices, unreadable, forgotten })
@@ -119,8 +134,8 @@ mod tests {
     use super::*;
     use crate::{
         api_key::{ApiKey, ApiKeyId, ClientId, NewApiKey},
-        ports::{MockApiKeyRepo, MockNotifier, MockWebhookQueue, MockWebhookRepo, NotifyError},
-        test_support::{api_key, clock, endpoint},
+        ports::{MockApiKeyRepo, MockNotifier, MockWebhookQueue, MockWebhookRepo},
+        test_support::{api_key, clock, doubtful_clock, endpoint},
         webhook::DisabledBy,
     };
 
@@ -211,6 +226,16 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn nothing_is_disabled_or_forgotten_while_the_clock_may_be_wrong() {
+        let mut endpoints = MockWebhookRepo::new();
+        endpoints.expect_untold().returning(|_| Ok(Vec::new()));
+        let mut watch = watch(endpoints, vec![], MockNotifier::new(), 3);
+        watch.clock = doubtful_clock(NOW);
+        let step = watch.step().await.result.unwrap();
+        assert_eq!((step.disabled, step.forgotten), (vec![], 0));
+    }
+
+    #[tokio::test]
     async fn newest_valid_contact_of_the_client_is_told_once() {
         let failing = Endpoint { failing_since: Some(NOW), ..endpoint(ID) };
         let disabled = Endpoint { disabled: Some((NOW, DisabledBy::Gone)), ..failing.clone() };
@@ -250,6 +275,19 @@ mod tests {
         let keys = vec![api_key()];
         let step = watch(endpoints, keys, MockNotifier::new(), 0).step().await.result.unwrap();
         assert_eq!(step.notices, [(ID, NoticeOutcome::NoContact)]);
+    }
+
+    #[tokio::test]
+    async fn one_notice_of_a_step_waits_for_a_silent_relay() {
+        let mut endpoints = MockWebhookRepo::new();
+        let untold = || Ok(vec![endpoint(ID), endpoint(EndpointId(3))]);
+        endpoints.expect_untold().returning(move |_| untold());
+        let mut notifier = MockNotifier::new();
+        let unavailable = || Err(NotifyError::Unavailable("no greeting".into()));
+        notifier.expect_tell().once().returning(move |_| unavailable());
+        let keys = vec![key(1, 1, "it@example.com")];
+        let step = watch(endpoints, keys, notifier, 3).step().await.result.unwrap();
+        assert_eq!((step.notices.len(), step.forgotten), (1, 3));
     }
 
     #[tokio::test]

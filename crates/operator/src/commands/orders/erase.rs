@@ -7,11 +7,15 @@ use anyhow::{Context as _, Result, bail, ensure};
 use clap::Args;
 use domain::{
     access::AccessKind,
+    clock_watch::TOLERATED,
     delivery::LONGEST_ATTEMPT,
     document::{ObjectKey, stored_count},
     order::OrderId,
     ports::StoreError,
-    use_cases::erase_orders::{EraseOrders, Erasure, NOTICED},
+    use_cases::{
+        erase_orders::{EraseOrders, Erasure, NOTICED},
+        upkeep::watch_clock::WatchedClock,
+    },
 };
 use time::{Duration, OffsetDateTime};
 use tokio::task::spawn_blocking;
@@ -65,6 +69,7 @@ impl Operator {
     /// Erases orders, and then what else holds their data. All of it can be repeated after a
     /// failure.
     pub(in crate::commands) async fn erase(&self, which: Erased, yes: bool) -> Result<()> {
+        self.compare_clocks().await?;
         let erasure = if let Some(id) = which.id.map(OrderId) {
             self.erase_order(id, yes).await?
         } else {
@@ -96,6 +101,19 @@ impl Operator {
             counted(&mails, "mail")
         ))?;
         ensure!(left.is_empty(), LeftObjects(left));
+        Ok(())
+    }
+
+    /// Fails if the clock of this machine is not that of the database: it decides on ages and on the end of holds.
+    async fn compare_clocks(&self) -> Result<()> {
+        let clock = WatchedClock::start(self.clock.clone(), &*self.storage.time).await?;
+        let ahead = clock.machine_ahead();
+        ensure!(
+            ahead.abs() <= TOLERATED,
+            "the clock of this machine is {} s {} that of the database, so nothing was erased; synchronize it by NTP",
+            ahead.abs().whole_seconds(),
+            if ahead.is_positive() { "ahead of" } else { "behind" }
+        );
         Ok(())
     }
 
@@ -137,6 +155,13 @@ impl Operator {
 
     /// Returns `None` if the operator does not confirm.
     async fn erase_older(&self, instant: OffsetDateTime, yes: bool) -> Result<Option<Erasure>> {
+        let newest = self.storage.time.times().await?.newest;
+        ensure!(
+            newest.is_none_or(|newest| newest >= instant),
+            "everything in the database is older than {}: the clock of this machine may be ahead, so nothing was \
+             erased. If it is right, erase the orders by their numbers",
+            second(instant)
+        );
         let found = self.storage.admin.created_before(instant, OrderId(0), COUNTED + 1);
         let found = found.await?.len();
         let many = if found > COUNTED { "more than " } else { "" };

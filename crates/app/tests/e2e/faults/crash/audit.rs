@@ -159,13 +159,21 @@ impl Audit {
 
     fn mails(&mut self, wiring: &Wiring, orders: &BTreeMap<usize, i64>) {
         let mut delivered: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        let mut of_creations: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         let mails = wiring.mails();
         for mail in &mails {
             let header =
                 |name: &str| mail.lines().find_map(|line| line.strip_prefix(name)).unwrap();
             let to = header("To: ").trim_matches(['<', '>']).to_owned();
-            delivered.entry(to).or_default().insert(header("Message-ID: ").to_owned());
+            let id = header("Message-ID: ").to_owned();
+            if header("Subject: ").starts_with("New order ") {
+                of_creations.entry(to.clone()).or_default().insert(id.clone());
+            }
+            delivered.entry(to).or_default().insert(id);
         }
+        let composed_twice = of_creations.into_iter().filter(|(_, ids)| ids.len() > 1);
+        self.unexpected
+            .extend(composed_twice.map(|(to, _)| format!("two mails of one order to {to}")));
         self.mails = mails.len();
         let mut contacts: Vec<String> = delivered.keys().cloned().collect();
         contacts.retain(|to| !orders.keys().any(|number| TestOrder(*number).contact() == *to));

@@ -1,22 +1,23 @@
 //! Kills the service at random moments under load. Each acknowledged order must then exist once and
-//! complete, with each acknowledged step of both sides once, and nothing else may be left.
+//! complete, with each acknowledged step of both sides once, and nothing else may be left. The receiver must have
+//! got each webhook, and each mail was composed once.
 //!
 //! `CRASH_ROUNDS` is the number of kills, `CRASH_SEED` repeats the moments of an earlier run.
 //! `just crash` runs hundreds of rounds.
 
 mod audit;
 pub mod clients;
+mod receiver;
 mod steps;
 
 use std::{
+    collections::BTreeSet,
     process::Stdio,
     sync::Arc,
     thread,
     time::{Duration, Instant},
 };
 
-use contract_tests::fakes::ManualClock;
-use domain::ports::Clock as _;
 use fastrand::Rng;
 use test_servers::{postgres::Stop, tools::is_nightly};
 use tokio::task::block_in_place;
@@ -25,10 +26,11 @@ use crate::{
     faults::crash::{
         audit::Audit,
         clients::{Responses, start_clients, stop_clients},
+        receiver::Receiver,
         steps::Step,
     },
     harness::service_process::{ServiceProcess, issue_key, notary_orders, run},
-    harness::{TestApp, WEBHOOKS, setting},
+    harness::{TestApp, WEBHOOKS, clock_behind_system, setting},
     wiring::{Kind, Wiring, on_both_wirings},
 };
 
@@ -117,10 +119,11 @@ async fn acknowledged_orders_survive_every_kill(kind: Kind) {
     println!("CRASH_ROUNDS={rounds} CRASH_SEED={seed}");
     let wiring = kind.wiring_with_a_database_server();
     let responses = Arc::new(Responses::default());
-    // Nothing listens at its URL, so that the database keeps one webhook for each event.
+    let receiver = Receiver::start();
     let events = Step::EVENTS.map(|event| format!("--event={event}"));
     let events = events.each_ref().map(String::as_str);
-    let endpoint = ["webhooks", "create", "--service=42", "--url=http://127.0.0.1:1024/"];
+    let url = format!("--url={}", receiver.url());
+    let endpoint = ["webhooks", "create", "--service=42", &url];
     run(&wiring, &[&endpoint[..], &events, &WEBHOOKS].concat());
     let mut killer = Killer {
         wiring: &wiring,
@@ -137,17 +140,33 @@ async fn acknowledged_orders_survive_every_kill(kind: Kind) {
     }
     stop_clients(&responses, clients).await;
     service.kill();
-    assert_consistent(wiring, &responses).await;
+    let app = assert_consistent(wiring, &responses).await;
+    assert_each_webhook_arrived(&app, &receiver).await;
+}
+
+/// Waits until no webhook is pending. Each was received at least once. A kill repeats those in progress.
+async fn assert_each_webhook_arrived(app: &TestApp, receiver: &Receiver) {
+    let pending = "SELECT count(*) FROM webhook_deliveries WHERE delivered_at IS NULL";
+    let deadline = Instant::now() + DELIVERY_TIMEOUT;
+    while app.wiring.lines(pending) != ["0"] {
+        assert!(Instant::now() < deadline, "{:?} webhooks are pending", app.wiring.lines(pending));
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let received = receiver.received();
+    let composed = app.wiring.lines("SELECT 'msg_' || message_key FROM webhook_deliveries");
+    let repeated = received.values().sum::<usize>() - received.len();
+    println!("{} webhooks were received, {repeated} requests were repeats", received.len());
+    let composed: BTreeSet<_> = composed.into_iter().collect();
+    assert_eq!(received.into_keys().collect::<BTreeSet<_>>(), composed);
 }
 
 /// Settles every request, and compares the stores with the responses.
-pub async fn assert_consistent(wiring: Wiring, responses: &Responses) {
+pub async fn assert_consistent(wiring: Wiring, responses: &Responses) -> TestApp {
     // Restarts with a clock past the age at which the sweeper removes objects without an order.
     let before = Audit::of(&wiring, responses);
     before.assert_withdrawn();
     let orphans = before.orphans();
-    let clock = Arc::new(ManualClock::default());
-    clock.advance(operator::SystemClock.now() + time::Duration::hours(2) - clock.now());
+    let clock = clock_behind_system(-time::Duration::hours(2));
     let app = TestApp::start_on(wiring, clock, FLAGS, Some(responses.service().key)).await;
     responses.set_service(&app);
     responses.settle().await;
@@ -166,4 +185,5 @@ pub async fn assert_consistent(wiring: Wiring, responses: &Responses) {
     audit.read(&app, responses).await;
     println!("{responses}\n{audit}{orphans} objects without an order before they were swept");
     audit.assert_consistent();
+    app
 }

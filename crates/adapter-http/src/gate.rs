@@ -1,0 +1,219 @@
+//! Decides how much of a connection actix may read before a permit vouches for it.
+//!
+//! actix reads up to 128 KiB ahead of what it decodes, and has no setting for it. The gate counts what actix has
+//! read since it last had nothing left to decode. It looks at no byte, so it cannot disagree with actix about a
+//! request.
+
+/// Bytes that every connection may hold. They fit into the buffer of 8 KiB that actix allocates for each, which
+/// it enlarges when less than 1 KiB is free.
+const FREE: usize = 7 * 1024;
+
+/// Maximum size of a head in bytes. A head over [`FREE`] needs one of [`LARGE_HEADS`] permits.
+const MAX_HEAD: usize = 16 * 1024;
+
+/// Maximum number of connections with a head over [`FREE`]. Their buffers hold at most 32 KiB each. Further ones
+/// wait, within the time limit of heads.
+pub(crate) const LARGE_HEADS: usize = 512;
+
+/// What actix may read of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reading {
+    /// Everything: a permit for the body bounds it.
+    Everything,
+    /// Up to this number of bytes.
+    UpTo(usize),
+    /// Up to this number of bytes, with a permit of a large head.
+    LargeHead(usize),
+    /// Nothing until the request in progress gets a permit or ends.
+    Later,
+    /// Nothing before actix has decoded what it has.
+    AfterDecoding,
+    /// Nothing: the head is too large.
+    TooLarge,
+    /// Nothing: what arrives is discarded.
+    Nothing,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Mode {
+    #[default]
+    Closed,
+    /// The body of the request in progress has a permit.
+    Open,
+    /// The rest of a body belongs to a request that is answered. Its connection ends with the answer.
+    Discarding,
+}
+
+/// What is known of the bytes of a connection that actix has read and may not have decoded.
+#[derive(Debug, Default)]
+pub(crate) struct Gate {
+    /// The most that actix can hold of what it has read since it had decoded everything before.
+    held: usize,
+    /// Whether a request has begun since then.
+    has_begun: bool,
+    /// Whether actix has since tried to decode all that it had, between two requests.
+    has_decoded: bool,
+    mode: Mode,
+}
+
+impl Gate {
+    /// Returns what actix may read now. `is_idle` tells whether there is no request in progress.
+    pub(crate) fn next(&mut self, is_idle: bool) -> Reading {
+        match self.mode {
+            Mode::Open => return Reading::Everything,
+            Mode::Discarding => return Reading::Nothing,
+            Mode::Closed => {}
+        }
+        if is_idle && self.has_begun && self.has_decoded {
+            // What is left is the beginning of a head that has arrived since a request began.
+            (self.held, self.has_begun) = (0, false);
+        }
+        if self.held < FREE {
+            Reading::UpTo(FREE - self.held)
+        } else if !is_idle {
+            Reading::Later
+        } else if self.has_begun {
+            self.has_decoded = true;
+            Reading::AfterDecoding
+        } else if self.held < MAX_HEAD {
+            Reading::LargeHead(MAX_HEAD - self.held)
+        } else {
+            Reading::TooLarge
+        }
+    }
+
+    /// Notes bytes that actix has read; `None` if it has read all that arrived. It decodes them then.
+    pub(crate) fn has_read(&mut self, bytes: Option<usize>, is_idle: bool) {
+        match bytes {
+            Some(bytes) => self.held = self.held.saturating_add(bytes),
+            None => self.has_decoded |= is_idle,
+        }
+    }
+
+    /// Notes that actix has decoded a head.
+    pub(crate) fn request_begins(&mut self) {
+        (self.has_begun, self.has_decoded) = (true, false);
+    }
+
+    /// Opens the gate for the body of the request in progress.
+    pub(crate) fn open(&mut self) {
+        if self.mode == Mode::Closed {
+            self.mode = Mode::Open;
+        }
+    }
+
+    /// Discards what arrives from now on.
+    pub(crate) fn discard_rest(&mut self) {
+        self.mode = Mode::Discarding;
+    }
+
+    /// Notes that a request is answered.
+    pub(crate) fn request_ends(&mut self) {
+        if self.mode == Mode::Open {
+            self.mode = Mode::Closed;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reads all that the gate permits, as actix does in one turn, and returns how much that was.
+    fn read_all(gate: &mut Gate, is_idle: bool) -> usize {
+        let mut all = 0;
+        loop {
+            match gate.next(is_idle) {
+                Reading::UpTo(bytes) | Reading::LargeHead(bytes) => {
+                    gate.has_read(Some(bytes), is_idle);
+                    all += bytes;
+                }
+                _ => return all,
+            }
+        }
+    }
+
+    /// Reads a number of bytes, and then finds that no more have arrived.
+    fn read(gate: &mut Gate, bytes: usize, is_idle: bool) {
+        assert!(matches!(gate.next(is_idle), Reading::UpTo(up_to) if up_to >= bytes));
+        gate.has_read(Some(bytes), is_idle);
+        gate.has_read(None, is_idle);
+    }
+
+    #[test]
+    fn unfinished_head_is_read_up_to_its_limit() {
+        let mut gate = Gate::default();
+        assert_eq!(gate.next(true), Reading::UpTo(FREE));
+        gate.has_read(Some(FREE), true);
+        assert_eq!(gate.next(true), Reading::LargeHead(MAX_HEAD - FREE));
+        assert_eq!(read_all(&mut gate, true), MAX_HEAD - FREE);
+        assert_eq!(gate.next(true), Reading::TooLarge);
+    }
+
+    #[test]
+    fn body_without_permit_is_read_in_part_only() {
+        let mut gate = Gate::default();
+        read(&mut gate, 1_000, true);
+        gate.request_begins();
+        assert_eq!(read_all(&mut gate, false), FREE - 1_000);
+        assert_eq!(gate.next(false), Reading::Later);
+        gate.open();
+        assert_eq!(gate.next(false), Reading::Everything);
+    }
+
+    #[test]
+    fn each_request_of_a_connection_may_be_read() {
+        let mut gate = Gate::default();
+        for _ in 0..100 {
+            read(&mut gate, 5_000, true);
+            gate.request_begins();
+            gate.request_ends();
+            gate.has_read(None, true);
+        }
+    }
+
+    #[test]
+    fn connection_goes_on_behind_a_large_body() {
+        let mut gate = Gate::default();
+        read(&mut gate, 1_000, true);
+        gate.request_begins();
+        gate.open();
+        gate.has_read(Some(200_000), false);
+        gate.request_ends();
+        assert_eq!(gate.next(true), Reading::AfterDecoding);
+        assert_eq!(gate.next(true), Reading::UpTo(FREE));
+    }
+
+    /// A client may send any number of requests without a wait for their answers.
+    #[test]
+    fn requests_that_wait_are_bounded() {
+        const SIZE: usize = 100;
+        let mut gate = Gate::default();
+        let (mut undecoded, mut answered) = (0, 0);
+        for _ in 0..10_000 {
+            undecoded += read_all(&mut gate, true);
+            if undecoded >= SIZE {
+                gate.request_begins();
+                undecoded += read_all(&mut gate, false);
+                assert!(undecoded <= 2 * MAX_HEAD, "{undecoded}");
+                (undecoded, answered) = (undecoded - SIZE, answered + 1);
+                gate.request_ends();
+            }
+        }
+        assert!(answered > 9_000, "{answered}");
+    }
+
+    #[test]
+    fn rest_of_a_rejected_body_is_discarded() {
+        let mut gate = Gate::default();
+        read(&mut gate, 1_000, true);
+        gate.request_begins();
+        gate.discard_rest();
+        for is_idle in [false, true] {
+            assert_eq!(gate.next(is_idle), Reading::Nothing);
+        }
+        gate.request_ends();
+        gate.open();
+        assert_eq!(gate.next(true), Reading::Nothing);
+    }
+}
