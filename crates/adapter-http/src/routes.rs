@@ -10,7 +10,7 @@ use actix_web::{
 use domain::access::AccessKind;
 
 use crate::{
-    admission::audit::Audit,
+    admission::{audit::Audit, preconditions::Preconditions},
     console, docs_page, home_page, list_services, openapi, ops,
     orders::{
         add_documents, add_note, archive, change, create_form, create_json, list_accesses,
@@ -117,15 +117,15 @@ pub(crate) fn configure(config: &mut ServiceConfig, base_path: &str, has_console
             let location = format!("{to}/");
             let found =
                 move || ready(Redirect::to(location.clone()).using_status_code(StatusCode::FOUND));
-            config.service(resource(path, vec![plain(GET, &found)]));
+            config.service(resource(path, vec![plain(GET.0, &found)]));
         }
     }
     for (path, routes) in operations() {
         config.service(resource(&at(path), routes));
     }
     config
-        .service(resource(&at(openapi::PATH), vec![plain(GET, &openapi::serve)]))
-        .service(resource(&at("/"), vec![plain(GET, &home)]));
+        .service(resource(&at(openapi::PATH), vec![plain(GET.0, &openapi::serve)]))
+        .service(resource(&at("/"), vec![plain(GET.0, &home)]));
     add_page(config, base_path, &docs_page::FILES);
     if has_console {
         add_page(config, base_path, &console::FILES);
@@ -141,75 +141,176 @@ fn add_page(config: &mut ServiceConfig, base_path: &str, files: &'static [Static
     for file in files {
         let send = move |request: HttpRequest| ready(file.response(&request));
         let path = format!("{base_path}{}", file.path);
-        config.service(resource(&path, vec![plain(GET, &send)]));
+        config.service(resource(&path, vec![plain(GET.0, &send)]));
     }
     if let Some(page) = files.first() {
         let without_slash = move || ready(Redirect::to(format!("..{}", page.path)).permanent());
         let path = format!("{base_path}{}/", page.path);
-        config.service(resource(&path, vec![plain(GET, &without_slash)]));
+        config.service(resource(&path, vec![plain(GET.0, &without_slash)]));
     }
 }
 
 /// Adds the operators' paths to an application.
 pub(crate) fn configure_ops(config: &mut ServiceConfig) {
     config
-        .service(resource("/healthz", vec![plain(GET, &ops::healthz)]))
-        .service(resource("/readyz", vec![plain(GET, &ops::readyz)]))
-        .service(resource("/metrics", vec![plain(GET, &ops::metrics)]));
+        .service(resource("/healthz", vec![plain(GET.0, &ops::healthz)]))
+        .service(resource("/readyz", vec![plain(GET.0, &ops::readyz)]))
+        .service(resource("/metrics", vec![plain(GET.0, &ops::metrics)]));
 }
 
 /// Methods and their handlers.
 type MethodRoutes = Vec<(Method, Route)>;
 
-const DELETE: &[Method] = &[Method::DELETE];
-const PATCH: &[Method] = &[Method::PATCH];
-const POST: &[Method] = &[Method::POST];
-const PUT: &[Method] = &[Method::PUT];
-/// The server leaves out the body of an answer to `HEAD`.
-const GET: &[Method] = &[Method::GET, Method::HEAD];
+/// Methods that change nothing.
+struct Reading(&'static [Method]);
 
-/// Routes methods to an operation of the API.
-fn on<Args: FromRequest + 'static, H: Handler<Args, Output = Answer>>(
-    methods: &[Method],
-    handler: H,
-) -> MethodRoutes {
-    plain(methods, &move |request, args: Args| answer(request, handler.call(args), |_| {}))
+/// Methods whose handlers take the preconditions of their requests.
+struct Changing(&'static [Method]);
+
+const DELETE: Changing = Changing(&[Method::DELETE]);
+const PATCH: Changing = Changing(&[Method::PATCH]);
+const POST: Changing = Changing(&[Method::POST]);
+const PUT: Changing = Changing(&[Method::PUT]);
+/// The server leaves out the body of an answer to `HEAD`.
+const GET: Reading = Reading(&[Method::GET, Method::HEAD]);
+
+trait Methods {
+    fn methods(&self) -> &'static [Method];
 }
 
-/// Routes methods to an operation on orders, whose requests with a valid key leave an access of this kind.
-fn access<Args: FromRequest + 'static, H: OrderHandler<Args>>(
-    kind: AccessKind,
-    methods: &[Method],
+impl Methods for Reading {
+    fn methods(&self) -> &'static [Method] {
+        self.0
+    }
+}
+
+impl Methods for Changing {
+    fn methods(&self) -> &'static [Method] {
+        self.0
+    }
+}
+
+/// Routes methods to an operation of the API.
+fn on<M: Methods, Args: FromRequest + 'static, H: ApiHandler<M, Args>>(
+    methods: M,
     handler: H,
 ) -> MethodRoutes {
-    plain(methods, &move |request: HttpRequest, args: Args| {
-        let audit = Audit::new(kind);
-        answer(request, handler.handle(audit.clone(), args), move |outcome| audit.end(outcome))
+    plain(methods.methods(), &move |request: HttpRequest, args: Args| {
+        let handling = handler.handle(&request, args);
+        answer(request, handling, |_| {})
     })
 }
 
-/// A handler of an operation on orders. Its first argument is the audit entry of its request.
-trait OrderHandler<Args>: Clone + 'static {
-    fn handle(&self, audit: Audit, args: Args) -> impl Future<Output = Answer> + 'static;
+/// Routes methods to an operation on orders, whose requests with a valid key leave an access of this kind.
+fn access<M: Methods, Args: FromRequest + 'static, H: OrderHandler<M, Args>>(
+    kind: AccessKind,
+    methods: M,
+    handler: H,
+) -> MethodRoutes {
+    plain(methods.methods(), &move |request: HttpRequest, args: Args| {
+        let audit = Audit::new(kind);
+        let handling = handler.handle(audit.clone(), &request, args);
+        answer(request, handling, move |outcome| audit.end(outcome))
+    })
 }
 
-impl<H, F, A, B> OrderHandler<(A, B)> for H
+/// A handler of an operation that is not on one order. If it changes something, its first argument are the
+/// preconditions of its request.
+trait ApiHandler<M, Args>: Clone + 'static {
+    fn handle(&self, request: &HttpRequest, args: Args) -> impl Future<Output = Answer> + 'static;
+}
+
+impl<H, F, A, B> ApiHandler<Reading, (A, B)> for H
+where
+    H: Fn(A, B) -> F + Clone + 'static,
+    F: Future<Output = Answer> + 'static,
+{
+    fn handle(&self, _: &HttpRequest, (a, b): (A, B)) -> impl Future<Output = Answer> + 'static {
+        self(a, b)
+    }
+}
+
+impl<H, F, A, B> ApiHandler<Changing, (A, B)> for H
+where
+    H: Fn(Preconditions, A, B) -> F + Clone + 'static,
+    F: Future<Output = Answer> + 'static,
+{
+    fn handle(
+        &self,
+        request: &HttpRequest,
+        (a, b): (A, B),
+    ) -> impl Future<Output = Answer> + 'static {
+        self(Preconditions::of(request), a, b)
+    }
+}
+
+impl<H, F, A, B, C> ApiHandler<Changing, (A, B, C)> for H
+where
+    H: Fn(Preconditions, A, B, C) -> F + Clone + 'static,
+    F: Future<Output = Answer> + 'static,
+{
+    fn handle(
+        &self,
+        request: &HttpRequest,
+        (a, b, c): (A, B, C),
+    ) -> impl Future<Output = Answer> + 'static {
+        self(Preconditions::of(request), a, b, c)
+    }
+}
+
+/// A handler of an operation on orders. Its first argument is the audit entry of its request. If it changes
+/// something, the next are the preconditions.
+trait OrderHandler<M, Args>: Clone + 'static {
+    fn handle(
+        &self,
+        audit: Audit,
+        request: &HttpRequest,
+        args: Args,
+    ) -> impl Future<Output = Answer> + 'static;
+}
+
+impl<H, F, A, B> OrderHandler<Reading, (A, B)> for H
 where
     H: Fn(Audit, A, B) -> F + Clone + 'static,
     F: Future<Output = Answer> + 'static,
 {
-    fn handle(&self, audit: Audit, (a, b): (A, B)) -> impl Future<Output = Answer> + 'static {
+    fn handle(
+        &self,
+        audit: Audit,
+        _: &HttpRequest,
+        (a, b): (A, B),
+    ) -> impl Future<Output = Answer> + 'static {
         self(audit, a, b)
     }
 }
 
-impl<H, F, A, B, C> OrderHandler<(A, B, C)> for H
+impl<H, F, A, B> OrderHandler<Changing, (A, B)> for H
 where
-    H: Fn(Audit, A, B, C) -> F + Clone + 'static,
+    H: Fn(Audit, Preconditions, A, B) -> F + Clone + 'static,
     F: Future<Output = Answer> + 'static,
 {
-    fn handle(&self, audit: Audit, (a, b, c): (A, B, C)) -> impl Future<Output = Answer> + 'static {
-        self(audit, a, b, c)
+    fn handle(
+        &self,
+        audit: Audit,
+        request: &HttpRequest,
+        (a, b): (A, B),
+    ) -> impl Future<Output = Answer> + 'static {
+        self(audit, Preconditions::of(request), a, b)
+    }
+}
+
+impl<H, F, A, B, C> OrderHandler<Changing, (A, B, C)> for H
+where
+    H: Fn(Audit, Preconditions, A, B, C) -> F + Clone + 'static,
+    F: Future<Output = Answer> + 'static,
+{
+    fn handle(
+        &self,
+        audit: Audit,
+        request: &HttpRequest,
+        (a, b, c): (A, B, C),
+    ) -> impl Future<Output = Answer> + 'static {
+        self(audit, Preconditions::of(request), a, b, c)
     }
 }
 
@@ -315,6 +416,9 @@ mod tests {
             let encoding = answer.headers().get("content-encoding").map(HeaderValue::as_bytes);
             let expected = is_compressed.then_some(&b"gzip"[..]);
             assert_eq!((answer.status().as_u16(), encoding), (200, expected), "{path} {accepted}");
+            // Also what was not compressed depends on what the client accepts.
+            let vary: Vec<_> = answer.headers().get_all("vary").collect();
+            assert_eq!(vary, ["accept-encoding"], "{path} {accepted}");
         }
     }
 

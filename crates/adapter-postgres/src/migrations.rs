@@ -22,7 +22,7 @@ use sql_rows::migrations::{
 use crate::{ConnectError, connect::Server};
 
 /// The migrations, oldest first: a version, and its statements.
-const MIGRATIONS: [(&str, &str); 6] = [
+const MIGRATIONS: [(&str, &str); 8] = [
     ("20261129100000", include_str!("../../../migrations/postgres/20261129100000_create/up.sql")),
     (
         "20261129140000",
@@ -40,6 +40,11 @@ const MIGRATIONS: [(&str, &str); 6] = [
     (
         "20261129170000",
         include_str!("../../../migrations/postgres/20261129170000_archive_crc32/up.sql"),
+    ),
+    ("20261129170100", include_str!("../../../migrations/postgres/20261129170100_versions/up.sql")),
+    (
+        "20261129170200",
+        include_str!("../../../migrations/postgres/20261129170200_webhook_bodies/up.sql"),
     ),
 ];
 

@@ -23,6 +23,7 @@ use domain::{
         UploadLedger as _, WebhookQueue as _,
     },
     signing_service::SigningService,
+    webhook::EndpointPrecondition,
 };
 use serde_json::{Value, json};
 use time::{Duration, OffsetDateTime, macros::datetime};
@@ -99,7 +100,11 @@ async fn every_row_is_exported_once_in_pages() {
             .await
             .unwrap()
             .unwrap();
-        store.add_test(LIVE, endpoint.id, "key", NOW).await.unwrap().unwrap();
+        store
+            .add_test(LIVE, endpoint.id, "key", &EndpointPrecondition::NONE, NOW)
+            .await
+            .unwrap()
+            .unwrap();
     }
     let accesses: Vec<_> = (1..=4).map(|number| access(number, OrderId(1))).collect();
     store.store(&accesses).await.unwrap();
@@ -212,7 +217,11 @@ async fn rows_whose_parent_is_gone_are_counted_and_left_out() {
             .await
             .unwrap()
             .unwrap();
-        store.add_test(LIVE, endpoint.id, "key", NOW).await.unwrap().unwrap();
+        store
+            .add_test(LIVE, endpoint.id, "key", &EndpointPrecondition::NONE, NOW)
+            .await
+            .unwrap()
+            .unwrap();
     }
     assert_eq!(store.orphans().await.unwrap(), []);
     let mut other = SqliteConnection::establish(path.to_str().unwrap()).unwrap();

@@ -177,7 +177,8 @@ macro_rules! contract {
     (webhook_repo, $fixture:expr) => {
         $crate::obligations!(webhook_repo, $fixture;
             endpoint_is_read_as_it_was_added, owner_has_a_limited_number_of_endpoints,
-            endpoint_of_another_owner_is_like_none, absent_parts_of_a_change_stay,
+            endpoint_of_another_owner_is_like_none, endpoint_of_another_version_is_not_changed,
+            absent_parts_of_a_change_stay,
             endpoint_is_disabled_once_and_enabled_again, another_url_has_no_failures,
             rotated_secrets_sign_along_until_their_ends,
             secrets_are_replaced_only_while_they_are_the_same, removed_endpoint_gives_its_identifier_to_no_other,
@@ -229,6 +230,7 @@ macro_rules! contract {
             erasure_frees_the_file_number, erasure_condemns_the_documents,
             erasure_removes_the_event_and_the_deliveries, mail_in_progress_stays_until_it_is_settled,
             mail_in_progress_of_an_erased_order_is_not_leased_again, upload_in_progress_of_an_erased_order_is_condemned_and_counted,
+            webhooks_of_an_erased_order_lose_their_bodies,
             webhook_in_progress_of_an_erased_order_is_counted,
             other_orders_are_left_alone,
             document_is_added_or_the_order_erased_never_both,

@@ -328,6 +328,7 @@ pub fn stored(id: OrderId, new: &NewOrder) -> StoredOrder {
         notes: Vec::new(),
         names: Names::default(),
         held_until: None,
+        touched_at: None,
         is_test: new.is_test,
         created_at: new.created_at,
         updated_at: new.created_at,

@@ -2,7 +2,11 @@
 
 mod zones;
 
-use time::{Date, Duration, OffsetDateTime, Time, UtcOffset, macros::format_description};
+use time::{
+    Date, Duration, OffsetDateTime, Time, UtcOffset,
+    format_description::well_known::{Iso8601, Rfc3339},
+    macros::format_description,
+};
 use tz::{TimeZoneRef, datetime::DateTime, datetime::FoundDateTimeKind};
 
 pub use self::zones::ZoneDatabase;
@@ -165,11 +169,24 @@ pub fn parse_time(text: &str) -> Option<Time> {
     Time::parse(text, format_description!("[hour]:[minute]")).ok()
 }
 
+/// Reads an RFC 3339 datetime. Its offset may lack the colon: `strftime` writes it so, and clients are generated.
+pub fn parse_instant(text: &str) -> Option<OffsetDateTime> {
+    in_either_form(text, |text| OffsetDateTime::parse(text, &Rfc3339).ok())
+}
+
+/// Reads a text, or else the one that has a colon in its offset.
+fn in_either_form<T>(text: &str, read: impl Fn(&str) -> Option<T>) -> Option<T> {
+    read(text).or_else(|| {
+        let (rest, offset) = text.split_at_checked(text.len().checked_sub(4)?)?;
+        let is_offset = rest.ends_with(['+', '-']) && offset.bytes().all(|it| it.is_ascii_digit());
+        let (hours, minutes) = offset.split_at_checked(2).filter(|_| is_offset)?;
+        read(&format!("{rest}{hours}:{minutes}"))
+    })
+}
+
 /// Reads an ISO 8601 datetime in UTC (`Z` or a zero offset).
 pub fn parse_utc(text: &str) -> Option<OffsetDateTime> {
-    let instant =
-        OffsetDateTime::parse(text, &time::format_description::well_known::Iso8601::PARSING)
-            .ok()?;
+    let instant = in_either_form(text, |text| OffsetDateTime::parse(text, &Iso8601::PARSING).ok())?;
     let whole = text.contains('T') && instant.offset().is_utc();
     (whole && (1..=9999).contains(&instant.year())).then_some(instant)
 }

@@ -115,7 +115,15 @@ impl MailSubject {
             EventType::DocumentsAdded => Some(Self::DocumentsAdded),
             EventType::OrderCancelled => Some(Self::Cancelled),
             EventType::OrderUpdated => Self::of_update(change.and_then(EventChange::order)?),
-            EventType::OrderChanged => Some(Self::Changed),
+            EventType::OrderChanged => match change {
+                // Nobody acts on who has sent a request.
+                Some(EventChange::Fields { changed })
+                    if changed.iter().all(|field| field.starts_with("/requestedBy/")) =>
+                {
+                    None
+                }
+                _ => Some(Self::Changed),
+            },
             EventType::NoteAdded => Some(Self::NoteAdded),
             EventType::SignedDocumentsAdded => Some(Self::SignedDocumentsAdded),
             EventType::DocumentsReplaced => Some(Self::DocumentReplaced),
@@ -491,6 +499,19 @@ mod tests {
             let change = EventChange::Order(change);
             let found = MailSubject::of(EventType::OrderUpdated, Some(&change));
             assert_eq!(found, subject, "{change:?}");
+        }
+    }
+
+    #[test]
+    fn change_of_who_has_asked_has_no_mail() {
+        let subject = |fields: &[&str]| {
+            let changed = fields.iter().map(|field| (*field).to_owned()).collect();
+            MailSubject::of(EventType::OrderChanged, Some(&EventChange::Fields { changed }))
+        };
+        assert_eq!(subject(&["/requestedBy/userId", "/requestedBy/userRole"]), None);
+        let lender = "/signingDetailsFormData/lender";
+        for fields in [&[lender][..], &["/requestedBy/userId", lender]] {
+            assert_eq!(subject(fields), Some(MailSubject::Changed));
         }
     }
 

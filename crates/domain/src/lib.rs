@@ -13,6 +13,7 @@
 //! | the duplicate window of a file number | [`duplicate_window`] |
 //! | repeats of a request with one `Idempotency-Key` | [`idempotency`] |
 //! | addresses and numbers of people and companies | [`people`] |
+//! | preconditions of changes | [`precondition`] |
 //! | API keys and their owners | [`api_key`] |
 //! | records of signing services | [`signing_service`] |
 //! | the installation of a database, and its copies | [`installation`] |
@@ -67,6 +68,7 @@ pub mod installation;
 pub mod order;
 pub mod people;
 pub mod ports;
+pub mod precondition;
 pub mod request;
 pub mod signing_service;
 pub mod trace_context;

@@ -240,6 +240,7 @@ pub(crate) fn stored_order(created_at: OffsetDateTime) -> StoredOrder {
         notes: vec![],
         names: Names::default(),
         held_until: None,
+        touched_at: None,
         is_test: false,
         created_at,
         updated_at: created_at,

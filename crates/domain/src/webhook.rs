@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 use time::{
     Duration, OffsetDateTime, format_description::StaticFormatDescription,
     macros::format_description,
@@ -14,6 +15,7 @@ use crate::{
     api_key::{ApiKeyId, Owner, Party},
     entropy::Entropy,
     order::{Actor, EmailAddress, OrderId, OrderStatus, StoredOrder},
+    precondition::Precondition,
 };
 
 pub use crate::order::event::{ChangedOrder, EventChange, EventType};
@@ -118,7 +120,39 @@ pub struct Endpoint {
     pub failing_since: Option<OffsetDateTime>,
 }
 
+/// The version of an endpoint: a checksum of what people change of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EndpointVersion(pub u64);
+
+/// The preconditions of the change of an endpoint.
+pub type EndpointPrecondition = Precondition<EndpointVersion>;
+
 impl Endpoint {
+    /// Returns the version. Attempts do not change it, unless the endpoint is disabled for them.
+    pub fn version(&self) -> EndpointVersion {
+        let mut hash = Sha256::new();
+        let disabled = self.disabled.map(|(at, by)| format!("{at} {}", by.as_str()));
+        let description = self.description.as_deref();
+        let events = self.events.iter().map(|event| event.as_str());
+        for part in
+            [Some(&*self.url), description, disabled.as_deref()].into_iter().chain(events.map(Some))
+        {
+            hash.update(part.map_or(u64::MAX, |part| part.len() as u64).to_be_bytes());
+            hash.update(part.unwrap_or_default());
+        }
+        let [first, second, third, fourth, fifth, sixth, seventh, eighth, ..] =
+            <[u8; 32]>::from(hash.finalize());
+        let bytes = [first, second, third, fourth, fifth, sixth, seventh, eighth];
+        EndpointVersion(u64::from_be_bytes(bytes))
+    }
+
+    /// Returns whether a precondition is true of the endpoint. Of its changes, it knows only the instants of the
+    /// creation and the disabling.
+    pub fn permits(&self, precondition: &EndpointPrecondition) -> bool {
+        let modified_at = self.disabled.map_or(self.created_at, |(at, _)| at);
+        precondition.is_true_of(&self.version(), modified_at)
+    }
+
     /// Returns whether the endpoint gets the events of this type of an order.
     pub fn gets(&self, event: EventType, order: &StoredOrder) -> bool {
         let parties = [Party::Client(order.client), Party::Service(order.order.signing_service_id)];
@@ -327,8 +361,7 @@ impl<T: Serialize> WebhookPayload<T> {
 
 /// Returns the body of an event of an order that happened at `at`: the order as the event left it.
 /// `change` is what the event tells besides.
-/// Equal in all attempts, unless other systems change the status of an order that has new
-/// documents or a note, or that its client changed.
+/// The dispatcher composes it once: every attempt and every replay sends the same bytes.
 pub fn order_body(
     event: EventType,
     change: Option<&EventChange>,

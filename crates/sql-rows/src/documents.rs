@@ -59,22 +59,25 @@ pub struct DocumentBeforeRow {
     position: i32,
     key: Option<String>,
     name: String,
+    sha256: Vec<u8>,
+    added_at: Option<Utc>,
     replaced_by: Option<i32>,
 }
 
 impl DocumentBeforeRow {
     /// Returns the document.
     pub fn into_document(self) -> Result<DocumentBefore, Unreadable> {
-        let position = |position: i32| {
-            let unreadable = |_| Unreadable::new("documents of order", &self.order_id, &"position");
-            u32::try_from(position).map_err(unreadable)
-        };
+        let order_id = self.order_id;
+        let unreadable = |column: &str| Unreadable::new("documents of order", &order_id, &column);
+        let position = |position: i32| u32::try_from(position).map_err(|_| unreadable("position"));
         Ok(DocumentBefore {
             kind: if self.signed { DocumentKind::Signed } else { DocumentKind::ToSign },
             position: position(self.position)?,
             replaced_by: self.replaced_by.map(position).transpose()?,
             key: self.key.map(ObjectKey::from_stored),
             name: self.name,
+            sha256: Sha256Digest(digest(self.sha256, || unreadable("sha256"))?),
+            added_at: self.added_at.map(|at| at.0),
         })
     }
 }

@@ -71,6 +71,7 @@ impl NewChangeEventRow {
 pub struct EventRow {
     id: i64,
     order_id: i64,
+    created_at: Utc,
     kind: String,
     change: Option<String>,
     content: Option<String>,
@@ -108,6 +109,7 @@ impl EventRow {
         Ok(Event {
             id: EventId(self.id),
             order_id: OrderId(self.order_id),
+            created_at: self.created_at.0,
             event: EventType::from_name(&self.kind)
                 .ok_or_else(|| Unreadable::new("events", &self.id, &"type"))?,
             change: read_change(self.change.as_deref())

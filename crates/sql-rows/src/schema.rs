@@ -27,6 +27,7 @@ diesel::table! {
         held_until -> Nullable<crate::Instant>,
         documents_erased_at -> Nullable<crate::Instant>,
         last_change_at -> Nullable<crate::Instant>,
+        touched_at -> Nullable<crate::Instant>,
         changes -> BigInt,
         erased_at -> Nullable<crate::Instant>,
     }
@@ -172,6 +173,7 @@ diesel::table! {
         change -> Nullable<Text>,
         message_key -> Text,
         attempts -> Text,
+        body -> Nullable<Text>,
     }
 }
 

@@ -1,5 +1,5 @@
-// Uses the types that openapi-typescript makes, with openapi-fetch: creates an order, reads it back
-// and downloads a document that is added to it.
+// Uses the types that openapi-typescript makes, with openapi-fetch: creates an order, reads it back,
+// changes it and downloads a document that is added to it.
 //
 // Settings: BASE_URL, API_KEY.
 
@@ -8,7 +8,9 @@ import { readFileSync } from 'node:fs';
 import createClient from 'openapi-fetch';
 import type { components, paths } from './openapi-typescript';
 
-const order: components['schemas']['OrderRequest'] = {
+type OrderRequest = components['schemas']['OrderRequest'];
+
+const order: OrderRequest = {
     signingContactsFormData: { orderContactEmail: 'escrow@title.example.com' },
     signingDetailsFormData: {
         fileNumber: `TYPES-${randomUUID()}`,
@@ -60,6 +62,16 @@ async function main() {
     const read = await client.GET('/api/order/{order_id}', { params: { path } });
     if (!read.data) throw new Error('no order');
     console.log('read', read.data.order_status, read.data.details.signingDetailsFormData.language);
+
+    // Values of answers may grow, so their types are open. This order has only values that requests take.
+    const details = { ...read.data.details, signingServiceId: read.data.signing_service_id } as OrderRequest;
+    details.signingDetailsFormData.lender = 'First Federal';
+    const changed = await client.PUT('/api/order/{order_id}', {
+        params: { path, header: { 'If-Match': read.response.headers.get('etag') ?? undefined } },
+        body: details,
+    });
+    if (!changed.data) throw new Error(changed.error.detail);
+    console.log('changed', changed.data.order_status);
 
     for (const { position, name, sha256 } of read.data.documents) {
         const download = await client.GET('/api/order/{order_id}/documents/{position}', {

@@ -7,4 +7,5 @@ pub(crate) mod fingerprint;
 pub(crate) mod idempotency_key;
 pub(crate) mod limits;
 pub(crate) mod peer;
+pub(crate) mod preconditions;
 pub(crate) mod rate_limit;

@@ -190,8 +190,8 @@ impl FormReader<'_> {
             ("documents", None) => Err(Problem::malformed(
                 "A part named documents must be a file: it has no filename.",
             )),
-            // Browsers give a typed text that a script appends the file name `blob`.
-            (_, Some(file_name)) if !(file_name == "blob" && known.is_some()) => {
+            // Clients give texts file names: `requests` for each part, `curl` for `@x.json`, browsers for typed ones.
+            (_, Some(_)) if known.is_none() => {
                 let detail = format!("{label} is a file. Files must be parts named documents.");
                 Err(Problem::malformed(detail))
             }

@@ -35,7 +35,10 @@ use super::{
     units,
 };
 use crate::{
-    admission::rate_limit::{FAILED_AUTHENTICATIONS, Policy},
+    admission::{
+        preconditions::nothing_to_match,
+        rate_limit::{FAILED_AUTHENTICATIONS, Policy},
+    },
     body::{self, json},
     form::{self, TEXT_PARTS},
     orders::{create_form, create_json::name_the_form},
@@ -134,7 +137,7 @@ const TEXTS: &str = "| |x|  Jane\tDoe| Jane |\u{a0}Zo\u{eb} |\u{a0} |John Doe\n|
     TX|tx |T1|Texas|75201|75201-1234|7\u{665}201|14:30|23:59 |24:00|9:30|\
     (+1) 555-010-0199, ext. 12| 5550100199#44\n|555010|555+0100199|555-010-0199 e5|\
     jane.o'doe+x@title.example.com|jane@example.com |a..b@example.com|jane@-example.com|\
-    jane@[192.0.2.1]|2026-12-01T20:30:00Z|2026-12-01 20:30|en|at";
+    jane@[192.0.2.1]|2026-12-01T20:30:00Z|2026-12-01T20:30:00.1234567+0000|2026-12-01 20:30|en|at";
 
 /// Fields that have rules beyond a text's own: which dates and zones exist, and which times a signing
 /// needs. The service ignores `specificTime` and `utcTimeDate` in an order with a range of times.
@@ -470,6 +473,8 @@ fn problems_are_those_of_the_service() {
         ("missing_scope", Problem::missing_scope(Policy::Reads.scope())),
         ("failed_authentications", Problem::rate_limited(FAILED_AUTHENTICATIONS, 1)),
         ("no_such_webhook", Problem::no_such_webhook()),
+        ("webhook_changed", WebhooksError::Changed.into()),
+        ("nothing_to_match", nothing_to_match()),
     ];
     let codes: BTreeSet<_> = others.iter().map(|problem| problem.code().as_str()).collect();
     let documented = ProblemCode::ALL.iter().filter(|it| **it != ProblemCode::MethodNotAllowed);

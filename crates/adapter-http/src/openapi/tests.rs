@@ -287,7 +287,11 @@ fn operations_have_summary_security_and_parameters() {
             path.starts_with("put") || path.starts_with("patch") || path.ends_with("/cancel");
         let is_intake = !is_read && !is_change && !is_of_webhooks && !path.starts_with("delete");
         assert_eq!(names.contains("If-None-Match"), is_read, "{path}");
-        assert_eq!(names.contains("If-Match"), is_change && !is_of_webhooks, "{path}");
+        let creations = ["/create", "/create-with-documents", "post /api/webhooks"];
+        let is_creation = creations.iter().any(|creation| path.ends_with(creation));
+        assert_eq!(names.contains("If-Match"), !is_read && !is_creation, "{path}");
+        let is_described = !operation["responses"]["412"].is_null();
+        assert_eq!(is_described, !is_read, "{path}");
         assert_eq!(names.contains("Idempotency-Key"), is_intake, "{path}");
     }
 }

@@ -1,12 +1,13 @@
 //! `POST /api/order/{order_id}/documents` and `…/signed-documents`: the client adds documents to an
 //! order, and the signing service the signed ones.
 
-use actix_web::{HttpRequest, HttpResponse, web};
+use actix_web::{HttpRequest, HttpResponse, http::header, web};
 use domain::{
     api_key::{ApiKey, Scope},
     document::DocumentKind,
     idempotency::{Answered, Attempt},
     order::OrderId,
+    precondition::OrderPrecondition,
     use_cases::{
         add_documents::{AddDocuments, AddedDocuments, Addition},
         order_error::OrderError,
@@ -17,6 +18,7 @@ use serde::Serialize;
 use crate::{
     admission::{
         audit::{Admitted, Audit},
+        preconditions::Preconditions,
         rate_limit::Policy,
     },
     form::{OrderForm, Texts},
@@ -26,6 +28,7 @@ use crate::{
         path,
         record::DocumentRecord,
         upload::{self, Form, StoreForm},
+        version,
     },
     respond::answer::Answer,
     state::{Api, State},
@@ -33,6 +36,7 @@ use crate::{
 
 pub(crate) async fn add(
     audit: Audit,
+    preconditions: Preconditions,
     request: HttpRequest,
     payload: web::Payload,
     api: State,
@@ -42,12 +46,15 @@ pub(crate) async fn add(
     // It must not change, like that of signed documents: stored fingerprints contain it.
     let operation = format!("documents of {}", order_id.0);
     let form = Form { operation: &operation, texts: Texts::Replaces, limits: api.limits };
-    let adding = Adding { api: api.clone(), admitted, order_id, kind: DocumentKind::ToSign };
+    let precondition = version::of_order(&preconditions);
+    let kind = DocumentKind::ToSign;
+    let adding = Adding { api: api.clone(), admitted, order_id, kind, precondition };
     store(&request, payload, &api, form, adding).await
 }
 
 pub(crate) async fn add_signed(
     audit: Audit,
+    preconditions: Preconditions,
     request: HttpRequest,
     payload: web::Payload,
     api: State,
@@ -58,7 +65,9 @@ pub(crate) async fn add_signed(
     let order_id = path::order_id(&request)?;
     let operation = format!("signed documents of {}", order_id.0);
     let form = Form { operation: &operation, texts: Texts::None, limits: api.signed_limits };
-    let adding = Adding { api: api.clone(), admitted, order_id, kind: DocumentKind::Signed };
+    let precondition = version::of_order(&preconditions);
+    let kind = DocumentKind::Signed;
+    let adding = Adding { api: api.clone(), admitted, order_id, kind, precondition };
     store(&request, payload, &api, form, adding).await
 }
 
@@ -82,6 +91,7 @@ struct Adding {
     admitted: Admitted,
     order_id: OrderId,
     kind: DocumentKind,
+    precondition: OrderPrecondition,
 }
 
 impl Adding {
@@ -91,7 +101,8 @@ impl Adding {
 
     fn addition(&self, replaces: Option<String>) -> Addition {
         let access = Some(self.admitted.access().clone());
-        Addition { order_id: self.order_id, kind: self.kind, replaces, access }
+        let precondition = self.precondition.clone();
+        Addition { order_id: self.order_id, kind: self.kind, replaces, precondition, access }
     }
 }
 
@@ -155,6 +166,8 @@ fn response(
     let url = path::of_documents(&api.base_path, added.order_id, kind);
     let (positions, total) = (added.range.first_position.., added.range.total);
     let is_signed = kind == DocumentKind::Signed;
+    let first = format!("{url}/{}", added.range.first_position);
+    response.insert_header((header::LOCATION, first));
     let record =
         |(position, document)| DocumentRecord::new(document, kind, position, added.replaces, &url);
     response.json(AddedRecord {

@@ -11,10 +11,11 @@ use crate::{
         audit::Audit,
         fingerprint::attempt,
         idempotency_key::{self, IDEMPOTENCY_REPLAYED},
+        preconditions::Preconditions,
         rate_limit::Policy,
     },
     body::json,
-    orders::{change::scope_of_either_side, path, record::NoteRecord},
+    orders::{change::scope_of_either_side, path, record::NoteRecord, version},
     request::notes::note,
     respond::answer::Answer,
     state::State,
@@ -22,6 +23,7 @@ use crate::{
 
 pub(crate) async fn add(
     audit: Audit,
+    preconditions: Preconditions,
     request: HttpRequest,
     payload: web::Payload,
     api: State,
@@ -38,8 +40,8 @@ pub(crate) async fn add(
     let operation = format!("note of {}", id.0);
     let attempt = claim.map(|claim| attempt(claim, &operation, &sent.text, &[])).transpose()?;
     let adding = api.add_note.by(&admitted).clone();
-    let changer = admitted.changer();
-    let work = async move { adding.add(changer, id, sent, attempt.as_ref()).await };
+    let (changer, precondition) = (admitted.changer(), version::of_order(&preconditions));
+    let work = async move { adding.add(changer, id, sent, precondition, attempt.as_ref()).await };
     let AddedNote { note: added, replayed } = api.detached.run_to_end(work, drop).await?;
     let messages = ["note added", "note added before, answered again"];
     note(&request, |notes| notes.message = Some(messages[usize::from(replayed)]));

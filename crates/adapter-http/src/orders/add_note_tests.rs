@@ -4,6 +4,7 @@ use domain::{
     idempotency::{AddedRange, Answered, KeyUse},
     order::{Actor, Note, OrderCommand, OrderId, Refusal, SigningServiceId, change::NewNote},
     ports::{Changed, MaybeErased, NoteNumber, NumberedNote, Page, WriteError},
+    precondition::OrderPrecondition,
 };
 use serde_json::json;
 
@@ -36,7 +37,8 @@ async fn either_side_adds_a_note() {
         ports.orders.expect_change().once().returning(move |new| {
             let text = "Ring\ntwice.".to_owned();
             assert_eq!((new.owner, new.order, new.at), (Some(owner), OrderId(7), NOW));
-            assert!(new.command == OrderCommand::AddNote(NewNote { author, text }));
+            let precondition = OrderPrecondition::NONE;
+            assert!(new.command == OrderCommand::AddNote(NewNote { author, text, precondition }));
             assert!(new.idempotent_request.is_none());
             Ok(Changed::NoteAdded(note(author)))
         });
@@ -46,6 +48,22 @@ async fn either_side_adds_a_note() {
             "at": "2026-11-21T12:00:00.000000Z", "author": author.as_str(), "text": "Ring\ntwice.",
         });
         assert_eq!(answer.body, expected);
+    }
+}
+
+/// The decision compares it with the version of the order.
+#[actix_web::test]
+async fn note_has_the_preconditions_of_its_request() {
+    let mut ports = Ports::new();
+    ports.orders.expect_change().returning(|new| {
+        let OrderCommand::AddNote(note) = &new.command else { panic!("{new:?}") };
+        let is_true = note.precondition.is_true_of(&NOW, NOW);
+        assert!(!is_true);
+        Err(Refusal::Changed.into())
+    });
+    let api = ports.api();
+    for header in [("if-match", "\"b2\""), ("if-none-match", "*")] {
+        api.send(post("a").insert_header(header)).await.problem(412, "precondition_failed");
     }
 }
 

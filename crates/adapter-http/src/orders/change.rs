@@ -10,7 +10,7 @@ use domain::{
 };
 
 use crate::{
-    admission::{audit::Audit, rate_limit::Policy},
+    admission::{audit::Audit, preconditions::Preconditions, rate_limit::Policy},
     body::json,
     orders::{create_json, created, path, record::OrderRecord, version},
     request::notes::note,
@@ -20,6 +20,7 @@ use crate::{
 
 pub(crate) async fn change(
     audit: Audit,
+    preconditions: Preconditions,
     request: HttpRequest,
     payload: web::Payload,
     api: State,
@@ -30,15 +31,16 @@ pub(crate) async fn change(
     note(&request, |notes| notes.order = Some(id));
     let body = json::read(&request, payload, &api.json_bodies, admitted.key()).await?;
     let order = create_json::parse(&body)?;
-    let expected = version::expected(&request);
+    let precondition = version::of_order(&preconditions);
     let (order, utc_disagreements) =
-        api.change_order.by(&admitted).amend(admitted.changer(), id, order, expected).await?;
+        api.change_order.by(&admitted).amend(admitted.changer(), id, order, precondition).await?;
     created::warn(&api.metrics, id, &utc_disagreements);
     Ok(answer(&request, &order, "order changed"))
 }
 
 pub(crate) async fn update(
     audit: Audit,
+    preconditions: Preconditions,
     request: HttpRequest,
     payload: web::Payload,
     api: State,
@@ -48,14 +50,18 @@ pub(crate) async fn update(
     note(&request, |notes| notes.order = Some(id));
     let body = json::read_object(&request, payload, &api.json_bodies, admitted.key()).await?;
     let change = ChangeRequest::parse(body).map_err(OrderError::rejected)?;
-    let expected = version::expected(&request);
-    let order =
-        api.change_order.by(&admitted).change(admitted.changer(), id, &change, expected).await?;
+    let precondition = version::of_order(&preconditions);
+    let order = api
+        .change_order
+        .by(&admitted)
+        .change(admitted.changer(), id, &change, &precondition)
+        .await?;
     Ok(answer(&request, &order, "order changed"))
 }
 
 pub(crate) async fn cancel(
     audit: Audit,
+    preconditions: Preconditions,
     request: HttpRequest,
     payload: web::Payload,
     api: State,
@@ -67,9 +73,12 @@ pub(crate) async fn cancel(
     let body =
         json::read_optional_object(&request, payload, &api.json_bodies, admitted.key()).await?;
     let cancel = CancelRequest::parse(body).map_err(OrderError::rejected)?;
-    let expected = version::expected(&request);
-    let order =
-        api.change_order.by(&admitted).cancel(admitted.changer(), id, &cancel, expected).await?;
+    let precondition = version::of_order(&preconditions);
+    let order = api
+        .change_order
+        .by(&admitted)
+        .cancel(admitted.changer(), id, &cancel, &precondition)
+        .await?;
     Ok(answer(&request, &order, "order cancelled"))
 }
 

@@ -9,6 +9,7 @@ use domain::{
         StoredOrder, change::Amendment,
     },
     ports::{Changed, MaybeErased, NewOrder, OrderUpdate, WriteError},
+    precondition::OrderPrecondition,
 };
 use serde_json::{Value, json};
 
@@ -248,8 +249,9 @@ async fn client_replaces_the_details_and_gets_the_record() {
     assert!(answer.body.get("history").is_none() && answer.body.get("details").is_none());
     assert!(answer.header("etag").starts_with('"'));
     let amendments = amendments.lock().unwrap();
-    let (owner, Amendment { expected, order }) = &amendments[0];
-    assert_eq!((owner, expected), (&Some(OWNER), &Some(vec![NOW])));
+    let (owner, Amendment { precondition, order }) = &amendments[0];
+    let expected = OrderPrecondition::expecting(vec![NOW]);
+    assert_eq!((owner, precondition), (&Some(OWNER), &expected));
     let read = serde_json::to_value(OrderRequest::of(order)).unwrap();
     assert_eq!(read["signingDetailsFormData"]["signerName"], "Jane Roe");
 }

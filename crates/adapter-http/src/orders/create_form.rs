@@ -10,7 +10,7 @@ use domain::{
 };
 
 use crate::{
-    admission::{authentication::admit, rate_limit::Policy},
+    admission::{authentication::admit, preconditions::Preconditions, rate_limit::Policy},
     form::{OrderForm, Texts},
     orders::{
         created::{self, FORM},
@@ -23,12 +23,18 @@ use crate::{
 /// Path of the operation, below the base path.
 pub(crate) const PATH: &str = "/api/order/create-with-documents";
 
-pub(crate) async fn create(request: HttpRequest, payload: web::Payload, api: State) -> Answer {
+pub(crate) async fn create(
+    preconditions: Preconditions,
+    request: HttpRequest,
+    payload: web::Payload,
+    api: State,
+) -> Answer {
     let key = admit(&request, &api.admission, Policy::OrdersWithDocuments).await?;
+    preconditions.check_creation()?;
     let form = Form { operation: FORM, texts: Texts::Order, limits: api.limits };
     let creation = Creation { api: api.clone(), key: Arc::clone(&key) };
     let created = upload::carry_out(&request, payload, &api, &key, form, creation).await?;
-    Ok(created::response(&request, FORM, &created))
+    Ok(created::response(&request, &api, FORM, &created))
 }
 
 /// Creates an order of a form.

@@ -5,7 +5,10 @@ use domain::{order::OrderRequest, use_cases::create_order::CreatedOrder};
 use tracing::Instrument as _;
 
 use crate::{
-    admission::{authentication::admit, fingerprint::attempt, idempotency_key, rate_limit::Policy},
+    admission::{
+        authentication::admit, fingerprint::attempt, idempotency_key, preconditions::Preconditions,
+        rate_limit::Policy,
+    },
     body::json,
     orders::created::{self, JSON},
     request::trace::STEPS,
@@ -19,8 +22,14 @@ use crate::{
 /// Path of the operation, below the base path.
 pub(crate) const PATH: &str = "/api/order/create";
 
-pub(crate) async fn create(request: HttpRequest, payload: web::Payload, api: State) -> Answer {
+pub(crate) async fn create(
+    preconditions: Preconditions,
+    request: HttpRequest,
+    payload: web::Payload,
+    api: State,
+) -> Answer {
     let key = admit(&request, &api.admission, Policy::Orders).await?;
+    preconditions.check_creation()?;
     let claim = idempotency_key::claim(&request, &key, &*api.entropy)?;
     let step = tracing::info_span!(target: STEPS, "read");
     let body = json::read(&request, payload, &api.json_bodies, &key);
@@ -37,7 +46,7 @@ pub(crate) async fn create(request: HttpRequest, payload: web::Payload, api: Sta
         Ok(created)
     };
     let created = api.detached.run_to_end(task, log_unanswered).await?;
-    Ok(created::response(&request, JSON, &created))
+    Ok(created::response(&request, &api, JSON, &created))
 }
 
 /// Parses the body of an order.

@@ -1,5 +1,8 @@
 use contract_tests::samples::minimal_request;
-use domain::ports::{StoreError, WriteError};
+use domain::{
+    order::OrderId,
+    ports::{StoreError, WriteError},
+};
 use serde_json::Value;
 
 use super::*;
@@ -66,6 +69,28 @@ async fn too_large_order_names_the_operation_for_documents() {
 
     let problem = answer.problem(413, "payload_too_large");
     assert!(problem["detail"].to_string().contains("create-with-documents"), "{problem}");
+}
+
+#[actix_web::test]
+async fn created_order_has_an_address() {
+    let mut ports = Ports::new();
+    ports.orders.expect_create().returning(|_, _| Ok(OrderId(7)));
+
+    let answer = post(ports, &minimal_request()).await;
+
+    assert_eq!(answer.status, 201);
+    assert_eq!(answer.header("location"), "/api/order/7");
+}
+
+/// Nothing is stored: a call without an expectation fails.
+#[actix_web::test]
+async fn new_order_matches_no_version() {
+    let api = Ports::new().api();
+    for tag in ["*", "\"a\""] {
+        let request = TestApi::post(PATH).set_json(minimal_request());
+        let answer = api.send(request.insert_header(("if-match", tag))).await;
+        answer.problem(412, "precondition_failed");
+    }
 }
 
 #[actix_web::test]

@@ -1,12 +1,13 @@
 //! The answer to a created order, and what is counted and logged about it.
 
-use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder};
+use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder, http::header};
 use domain::{order::OrderId, use_cases::create_order::CreatedOrder};
 
 use crate::{
     admission::idempotency_key::IDEMPOTENCY_REPLAYED,
-    orders::record::OrderRecord,
+    orders::{path, record::OrderRecord},
     request::{metrics::ApiMetrics, notes::note},
+    state::Api,
 };
 
 /// Name of the operation with a JSON body, in metrics and fingerprints. It must not change, as that of
@@ -50,6 +51,7 @@ pub(crate) fn warn(metrics: &ApiMetrics, order: OrderId, utc_disagreements: &[&'
 /// Builds the 201 response.
 pub(crate) fn response(
     request: &HttpRequest,
+    api: &Api,
     operation: &str,
     CreatedOrder { stored, replayed, .. }: &CreatedOrder,
 ) -> HttpResponse {
@@ -58,6 +60,7 @@ pub(crate) fn response(
     let mut response = begin(request, stored.id, documents, *replayed, messages);
     note(request, |notes| notes.is_test = (!replayed).then_some(stored.is_test));
     let documents = (operation == FORM).then_some(documents);
+    response.insert_header((header::LOCATION, path::of_order(&api.base_path, stored.id)));
     response.json(OrderRecord::created(stored, documents))
 }
 

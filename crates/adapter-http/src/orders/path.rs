@@ -45,6 +45,11 @@ pub(super) fn documents(kind: DocumentKind) -> &'static str {
     }
 }
 
+/// Returns the path of an order.
+pub(super) fn of_order(base_path: &str, OrderId(id): OrderId) -> String {
+    format!("{base_path}{ORDERS}/{id}")
+}
+
 /// Returns the path of the documents of a kind of an order.
 pub(super) fn of_documents(base_path: &str, OrderId(id): OrderId, kind: DocumentKind) -> String {
     format!("{base_path}{ORDERS}/{id}/{}", documents(kind))

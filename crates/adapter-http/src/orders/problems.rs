@@ -37,7 +37,8 @@ impl From<OrderError> for Problem {
             ),
             OrderError::Changed => Self::new(
                 ProblemCode::PreconditionFailed,
-                "The order has changed. Read it again, and send its ETag in If-Match.",
+                "A precondition is false, so nothing was changed. Read the order or the document again, and \
+                 send its ETag in If-Match.",
             ),
             OrderError::Cancelled => Self::new(
                 ProblemCode::OrderCancelled,

@@ -18,6 +18,7 @@ struct ReadMembers<'a> {
     signing_service_name: Option<&'a str>,
     signed_documents_uploaded: usize,
     appointment: AppointmentRecord,
+    calendar_uid: String,
     signing_city: Option<String>,
     signing_state: Option<String>,
 }
@@ -78,6 +79,7 @@ impl<'a> OrderRecord<'a> {
             signing_service_name: stored.names.service.as_deref(),
             signed_documents_uploaded: signed_documents,
             appointment: AppointmentRecord::of(&stored.order.appointment),
+            calendar_uid: stored.calendar_uid(),
             signing_city: location.city,
             signing_state: location.state,
         };

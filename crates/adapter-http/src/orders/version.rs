@@ -3,25 +3,31 @@
 
 use actix_web::{
     HttpRequest,
-    http::header::{EntityTag, HeaderName, IF_MATCH, IF_NONE_MATCH},
+    http::header::{EntityTag, IF_NONE_MATCH},
 };
-use domain::order::StoredOrder;
+use domain::{
+    document::Sha256Digest,
+    order::StoredOrder,
+    precondition::{DocumentPrecondition, OrderPrecondition},
+};
 use sha2::{Digest as _, Sha256};
 use time::OffsetDateTime;
 
-/// The format of the answer. Another number makes every tag that clients have a stale one.
-const FORMAT: u8 = 2;
+use crate::admission::preconditions::{Preconditions, bare, named};
 
-/// The codings whose names proxies append to a tag when they compress an answer, after one `-` or two.
-const CODINGS: [&str; 5] = ["gzip", "br", "zstd", "deflate", "bzip2"];
+/// The format of the answer. Another number makes every answer that clients have a stale one. `If-Match` takes the
+/// tags of earlier formats too: they name the version.
+const FORMAT: u8 = 3;
 
 /// The content of a tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Tag {
-    /// The version: the instant of the last change of the order. Everything that the answer shows of the
-    /// order itself changes it.
+    /// The version: the instant of the last change of the order by people.
     version: OffsetDateTime,
-    /// A checksum of what the answer shows beside the order: the names of both sides.
+    /// The format of the answer.
+    format: u8,
+    /// A checksum of what the answer shows beside the version: the names of both sides, and what happened without a
+    /// change by people.
     beside: u32,
 }
 
@@ -33,28 +39,30 @@ impl Tag {
             hash.update((name.len() as u64).to_be_bytes());
             hash.update(name);
         }
+        if let Some(at) = order.touched_at {
+            hash.update(at.unix_timestamp_nanos().to_be_bytes());
+        }
         let [first, second, third, fourth, ..] = <[u8; 32]>::from(hash.finalize());
         let beside = u32::from_be_bytes([first, second, third, fourth]);
-        Self { version: order.updated_at, beside }
+        Self { version: order.updated_at, format: FORMAT, beside }
     }
 
     /// Returns the text of the tag: the microsecond, the format of the answer and the checksum.
     fn text(self) -> String {
-        let Self { version, beside } = self;
+        let Self { version, format, beside } = self;
         let micros = version.unix_timestamp() * 1_000_000 + i64::from(version.microsecond());
-        format!("{:016x}{FORMAT:02x}{beside:08x}", micros.cast_unsigned())
+        format!("{:016x}{format:02x}{beside:08x}", micros.cast_unsigned())
     }
 
     /// Reads a tag in a form that proxies and clients make of it; `None` if it has another form.
-    fn read(mut tag: &str) -> Option<Self> {
-        while let Some(inner) = unwrapped(tag) {
-            tag = inner;
-        }
+    fn read(tag: &str) -> Option<Self> {
+        let tag = bare(tag);
         let (micros, rest) = tag.split_at_checked(16)?;
-        let (_, beside) = rest.split_at_checked(2)?;
+        let (format, beside) = rest.split_at_checked(2)?;
+        let format = u8::from_str_radix(format, 16).ok().filter(|format| *format <= FORMAT)?;
         let nanos = i128::from(u64::from_str_radix(micros, 16).ok()?.cast_signed()) * 1_000;
         let version = OffsetDateTime::from_unix_timestamp_nanos(nanos).ok()?;
-        let read = Self { version, beside: u32::from_str_radix(beside, 16).ok()? };
+        let read = Self { version, format, beside: u32::from_str_radix(beside, 16).ok()? };
         (read.text() == tag).then_some(read)
     }
 }
@@ -64,16 +72,29 @@ pub(crate) fn tag(order: &StoredOrder) -> EntityTag {
     EntityTag::new_strong(Tag::of(order).text())
 }
 
-/// Returns the versions that `If-Match` permits to change, by the instant of the last change; `None`
-/// permits any. A tag of another form matches nothing. What stands beside the order does not count: a
-/// renamed client is no reason to reject a change.
+/// Returns the preconditions of the change of an order. What stands beside the version does not count: a renamed
+/// client and a download are no reasons to reject a change.
 ///
 /// A tag names a version of the order, not bytes. So it matches in the forms that proxies and clients make
 /// of it: weak, without quotes, and with the suffix of a compression. RFC 9110, section 13.1.1 asks for
 /// a strong comparison (ADR 41).
-pub(crate) fn expected(request: &HttpRequest) -> Option<Vec<OffsetDateTime>> {
-    let tags = request.headers().contains_key(IF_MATCH).then(|| named(request, &IF_MATCH))?;
-    tags.map(|tags| tags.into_iter().map(|tag| tag.version).collect())
+pub(crate) fn of_order(preconditions: &Preconditions) -> OrderPrecondition {
+    preconditions.of_versions(|tag| Some(Tag::read(tag)?.version))
+}
+
+/// Returns the preconditions of the withdrawal of a document. Its tag is its SHA-256, and is compared strongly
+/// with `If-Match`.
+pub(crate) fn of_document(preconditions: &Preconditions) -> DocumentPrecondition {
+    let strong = preconditions.of_versions(sha256);
+    let weak = preconditions.of_versions(|tag| sha256(tag.strip_prefix("W/").unwrap_or(tag)));
+    DocumentPrecondition { excluded: weak.excluded, ..strong }
+}
+
+fn sha256(tag: &str) -> Option<Sha256Digest> {
+    let text = tag.strip_prefix('"')?.strip_suffix('"')?;
+    let mut digest = Sha256Digest([0; 32]);
+    hex::decode_to_slice(text, &mut digest.0).ok()?;
+    (digest.to_string() == text).then_some(digest)
 }
 
 /// Returns whether a request names versions that the client has.
@@ -85,35 +106,18 @@ pub(crate) fn names_known(request: &HttpRequest) -> bool {
 /// more of the order than a list has.
 pub(crate) fn is_known(request: &HttpRequest, order: &StoredOrder) -> bool {
     names_known(request)
-        && named(request, &IF_NONE_MATCH).is_none_or(|tags| tags.contains(&Tag::of(order)))
-}
-
-/// Returns the tags of a header; `None` for `*`.
-fn named(request: &HttpRequest, header: &HeaderName) -> Option<Vec<Tag>> {
-    let lines = request.headers().get_all(header).filter_map(|line| line.to_str().ok());
-    let tags = lines.flat_map(|line| line.split(',')).map(str::trim);
-    tags.filter(|tag| !tag.is_empty())
-        .map(|tag| if tag == "*" { None } else { Some(Tag::read(tag)) })
-        .collect::<Option<Vec<_>>>()
-        .map(|tags| tags.into_iter().flatten().collect())
-}
-
-/// Removes what a proxy or a client has put around a tag. Clients also quote what has quotes already.
-fn unwrapped(tag: &str) -> Option<&str> {
-    let without = |coding: &&str| {
-        let tag = tag.strip_suffix(coding)?.strip_suffix('-')?;
-        Some(tag.strip_suffix('-').unwrap_or(tag))
-    };
-    tag.strip_prefix("W/")
-        .or_else(|| tag.strip_prefix('"')?.strip_suffix('"'))
-        .or_else(|| CODINGS.iter().find_map(without))
+        && named(request, &IF_NONE_MATCH)
+            .is_none_or(|tags| tags.into_iter().any(|tag| Tag::read(tag) == Some(Tag::of(order))))
 }
 
 #[cfg(test)]
 mod tests {
     use actix_web::test::TestRequest;
     use contract_tests::samples::{new_order, stored};
-    use domain::order::{Names, OrderId};
+    use domain::{
+        order::{Names, OrderId},
+        precondition::Versions,
+    };
     use time::{Duration, macros::datetime};
 
     use super::*;
@@ -121,11 +125,15 @@ mod tests {
     const NOW: OffsetDateTime = datetime!(2026-12-01 12:00:00.123456 UTC);
 
     fn text(version: OffsetDateTime) -> String {
-        Tag { version, beside: 0x0102_0304 }.text()
+        Tag { version, format: FORMAT, beside: 0x0102_0304 }.text()
     }
 
-    fn if_match(header: &str) -> Option<Vec<OffsetDateTime>> {
-        expected(&TestRequest::get().insert_header(("if-match", header)).to_http_request())
+    fn expected(request: TestRequest) -> Versions<OffsetDateTime> {
+        of_order(&Preconditions::of(&request.to_http_request())).expected
+    }
+
+    fn if_match(header: &str) -> Versions<OffsetDateTime> {
+        expected(TestRequest::get().insert_header(("if-match", header)))
     }
 
     #[test]
@@ -146,7 +154,7 @@ mod tests {
                 format!("\"W/\"{tag}-gzip\"\""),
                 format!("\"b2\" , \"{tag}\""),
             ] {
-                assert_eq!(if_match(&form), Some(vec![at]), "{form}");
+                assert_eq!(if_match(&form), Versions::These(vec![at]), "{form}");
             }
         }
     }
@@ -163,13 +171,13 @@ mod tests {
             &format!("\"{tag}-gz\""),
             &format!("\"+{tag}\""),
             &format!("\"{}\"", tag.to_uppercase()),
-            &format!("{}03{}", &tag[..16], &tag[18..]),
+            &format!("{}04{}", &tag[..16], &tag[18..]),
             &tag[..18],
             &tag[..16],
         ] {
-            assert_eq!(if_match(form), Some(Vec::new()), "{form}");
+            assert_eq!(if_match(form), Versions::These(Vec::new()), "{form}");
         }
-        assert_ne!(if_match(&later), Some(vec![NOW]));
+        assert_ne!(if_match(&later), Versions::These(vec![NOW]));
     }
 
     #[test]
@@ -188,7 +196,7 @@ mod tests {
         ];
         for (number, order) in orders.iter().enumerate() {
             let tag = tag(order).to_string();
-            assert_eq!(if_match(&tag), Some(vec![NOW]));
+            assert_eq!(if_match(&tag), Versions::These(vec![NOW]));
             for form in [tag.clone(), format!("W/{tag}"), format!("{tag}-gzip")] {
                 let request = TestRequest::get().insert_header(("if-none-match", form));
                 let request = request.to_http_request();
@@ -199,10 +207,48 @@ mod tests {
         }
     }
 
+    /// A download, or the erasure of documents by the retention.
+    #[test]
+    fn event_without_a_change_makes_another_tag_of_the_same_version() {
+        let order = stored(OrderId(7), &new_order("F-1", NOW));
+        let first = tag(&order).to_string();
+        let touched = StoredOrder { touched_at: Some(NOW), ..order };
+        assert_eq!(if_match(&first), if_match(&tag(&touched).to_string()));
+        let request = TestRequest::get().insert_header(("if-none-match", first));
+        assert!(!is_known(&request.to_http_request(), &touched));
+    }
+
+    #[test]
+    fn tag_of_the_version_before_still_names_its_version() {
+        let earlier = Tag { version: NOW, format: 2, beside: 1 }.text();
+        assert_eq!(if_match(&earlier), Versions::These(vec![NOW]));
+    }
+
+    #[test]
+    fn tags_of_documents_are_compared_strongly() {
+        let digest = Sha256Digest([0xab; 32]);
+        let of = |name, header: String| {
+            let request = TestRequest::delete().insert_header((name, header)).to_http_request();
+            of_document(&Preconditions::of(&request))
+        };
+        for (form, is_strong, is_known) in [
+            (format!("\"{digest}\""), true, true),
+            (format!("W/\"{digest}\""), false, true),
+            (digest.to_string(), false, false),
+            (format!("\"{digest}-gzip\""), false, false),
+            (format!("\"{}\"", digest.to_string().to_uppercase()), false, false),
+        ] {
+            let expected = of("if-match", form.clone());
+            assert_eq!(expected.is_true_of(&digest, NOW), is_strong, "{form}");
+            let excluded = of("if-none-match", form.clone());
+            assert_eq!(!excluded.is_true_of(&digest, NOW), is_known, "{form}");
+        }
+    }
+
     #[test]
     fn any_version_is_permitted_without_a_tag() {
-        assert_eq!(if_match("*"), None);
-        assert_eq!(expected(&TestRequest::get().to_http_request()), None);
+        assert_eq!(if_match("*"), Versions::Any);
+        assert_eq!(expected(TestRequest::get()), Versions::Any);
     }
 
     #[test]
@@ -210,6 +256,6 @@ mod tests {
         let request = TestRequest::get()
             .append_header(("if-match", "\"b2\""))
             .append_header(("if-match", format!("W/\"{}\"", text(NOW))));
-        assert_eq!(expected(&request.to_http_request()), Some(vec![NOW]));
+        assert_eq!(expected(request), Versions::These(vec![NOW]));
     }
 }

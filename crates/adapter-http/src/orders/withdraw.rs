@@ -8,23 +8,36 @@ use domain::{
 };
 
 use crate::{
-    admission::{audit::Audit, rate_limit::Policy},
-    orders::path,
+    admission::{audit::Audit, preconditions::Preconditions, rate_limit::Policy},
+    orders::{path, version},
     request::notes::note,
     respond::answer::Answer,
     state::{Api, State},
 };
 
-pub(crate) async fn withdraw(audit: Audit, request: HttpRequest, api: State) -> Answer {
-    withdraw_kind(audit, &request, &api, DocumentKind::ToSign, Scope::OrdersCreate).await
+pub(crate) async fn withdraw(
+    audit: Audit,
+    preconditions: Preconditions,
+    request: HttpRequest,
+    api: State,
+) -> Answer {
+    withdraw_kind(audit, &preconditions, &request, &api, DocumentKind::ToSign, Scope::OrdersCreate)
+        .await
 }
 
-pub(crate) async fn withdraw_signed(audit: Audit, request: HttpRequest, api: State) -> Answer {
-    withdraw_kind(audit, &request, &api, DocumentKind::Signed, Scope::OrdersUpdate).await
+pub(crate) async fn withdraw_signed(
+    audit: Audit,
+    preconditions: Preconditions,
+    request: HttpRequest,
+    api: State,
+) -> Answer {
+    withdraw_kind(audit, &preconditions, &request, &api, DocumentKind::Signed, Scope::OrdersUpdate)
+        .await
 }
 
 async fn withdraw_kind(
     audit: Audit,
+    preconditions: &Preconditions,
     request: &HttpRequest,
     api: &Api,
     kind: DocumentKind,
@@ -38,8 +51,8 @@ async fn withdraw_kind(
     });
     // Runs to its end when the client disconnects, so that the bytes are gone at once.
     let withdrawing = api.withdraw_document.by(&admitted).clone();
-    let changer = admitted.changer();
-    let work = async move { withdrawing.withdraw(&changer, id).await };
+    let (changer, precondition) = (admitted.changer(), version::of_document(preconditions));
+    let work = async move { withdrawing.withdraw(&changer, id, precondition).await };
     api.detached.run_to_end(work, drop).await?;
     note(request, |notes| notes.message = Some("document withdrawn"));
     Ok(HttpResponse::NoContent().finish())

@@ -49,6 +49,29 @@ pub(crate) fn json(
     Ok(response.content_type("application/json").body(body))
 }
 
+/// Answers with JSON like [`json`]. The validator is the text of a version, and a checksum of the body.
+pub(crate) fn json_of_version(
+    request: &HttpRequest,
+    body: &impl Serialize,
+    version: String,
+) -> Result<HttpResponse, Problem> {
+    let tag = tag_of_version(body, version)?;
+    if let Some(not_modified) = not_modified(request, &tag) {
+        return Ok(not_modified);
+    }
+    Ok(with_tag(HttpResponse::Ok(), &tag).json(body))
+}
+
+/// Returns the validator of a version and a body.
+pub(crate) fn tag_of_version(
+    body: &impl Serialize,
+    mut version: String,
+) -> Result<EntityTag, Problem> {
+    let (_, tag) = tagged(body)?;
+    version.extend(tag.tag().chars().take(16));
+    Ok(EntityTag::new_strong(version))
+}
+
 fn tagged(body: &impl Serialize) -> Result<(Vec<u8>, EntityTag), Problem> {
     let body = serde_json::to_vec(body).map_err(|error| Problem::internal().log(&error))?;
     let tag = EntityTag::new_strong(hex::encode(&Sha256::digest(&body)[..16]));

@@ -76,7 +76,6 @@ impl StaticFile {
         }
         response
             .content_type(self.content_type)
-            .insert_header((header::VARY, "accept-encoding"))
             .insert_header((header::CONTENT_SECURITY_POLICY, self.policy))
             .insert_header((header::REFERRER_POLICY, "no-referrer"))
             .insert_header((HeaderName::from_static("cross-origin-opener-policy"), "same-origin"))
@@ -94,7 +93,9 @@ impl StaticFile {
             Caching::Forever => "public, max-age=31536000, immutable",
             Caching::Revalidated => "no-cache",
         };
-        response.insert_header((header::CACHE_CONTROL, cache_control));
+        response
+            .insert_header((header::CACHE_CONTROL, cache_control))
+            .insert_header((header::VARY, "accept-encoding"));
         if let Some(tag) = tag {
             response.insert_header(ETag(tag));
         }
@@ -186,7 +187,7 @@ mod tests {
         let tag = first.headers().get("etag").unwrap().to_str().unwrap();
         let second = get(tag);
         assert_eq!((second.status().as_u16(), second.body().size()), (304, BodySize::Sized(0)));
-        for name in ["etag", "cache-control"] {
+        for name in ["etag", "cache-control", "vary"] {
             assert_eq!(first.headers().get(name), second.headers().get(name), "{name}");
         }
     }

@@ -5,8 +5,8 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use domain::{
     ports::{DeliveryPageQuery, error_chain},
     request::{
-        Sent, Violation, ViolationCode, Word,
-        rules::{Checked, fault, nullable, required, violations},
+        Object, Sent, Violation, ViolationCode, Word,
+        rules::{Checked, fault, nullable, required, unknown_members, violations},
     },
     use_cases::webhooks::manage_webhooks::WebhooksError,
     webhook::WebhookDeliveryId,
@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
 use crate::{
-    admission::{authentication::admit, rate_limit::Policy},
+    admission::{authentication::admit, preconditions::Preconditions, rate_limit::Policy},
     body::json::read_object,
     respond::{
         answer::Answer,
@@ -29,6 +29,7 @@ use crate::{
         path,
         problems::{invalid, replay_in_progress},
         record::DeliveryRecord,
+        version,
     },
 };
 
@@ -49,22 +50,32 @@ pub(crate) async fn list(request: HttpRequest, api: State) -> Answer {
     list::page(&request, url, &paging, Others::from(&page), records)
 }
 
-pub(crate) async fn test(request: HttpRequest, api: State) -> Answer {
+pub(crate) async fn test(preconditions: Preconditions, request: HttpRequest, api: State) -> Answer {
     let (owner, id) = find(&request, &api).await?;
-    let delivery = api.webhooks.test(owner, id).await?;
+    let delivery = api.webhooks.test(owner, id, &version::of_webhook(&preconditions)).await?;
     note_webhook(&request, id, "webhook test accepted");
     Ok(HttpResponse::Accepted().json(Accepted { delivery_id: delivery.0 }))
 }
 
-pub(crate) async fn replay_delivery(request: HttpRequest, api: State) -> Answer {
+pub(crate) async fn replay_delivery(
+    preconditions: Preconditions,
+    request: HttpRequest,
+    api: State,
+) -> Answer {
     let (owner, id) = find(&request, &api).await?;
     let delivery = path::delivery_id(&request)?;
-    api.webhooks.replay_delivery(owner, id, delivery).await?;
+    let precondition = version::of_webhook(&preconditions);
+    api.webhooks.replay_delivery(owner, id, delivery, &precondition).await?;
     note_webhook(&request, id, "webhook replay accepted");
     Ok(HttpResponse::Accepted().json(Accepted { delivery_id: delivery.0 }))
 }
 
-pub(crate) async fn replay(request: HttpRequest, payload: web::Payload, api: State) -> Answer {
+pub(crate) async fn replay(
+    preconditions: Preconditions,
+    request: HttpRequest,
+    payload: web::Payload,
+    api: State,
+) -> Answer {
     let key = admit(&request, &api.admission, Policy::Webhooks).await?;
     let id = path::webhook_id(&request)?;
     let body = read_object(&request, payload, &api.json_bodies, &key).await?;
@@ -74,10 +85,10 @@ pub(crate) async fn replay(request: HttpRequest, payload: web::Payload, api: Sta
     api.webhooks.read(owner, id).await?;
     // A replay may change many rows, so a client must not cause any number of them at a time.
     let in_progress = api.replays.begin(id).ok_or_else(replay_in_progress)?;
-    let task_api = api.clone();
+    let (task_api, precondition) = (api.clone(), version::of_webhook(&preconditions));
     let task = async move {
         let _held = in_progress;
-        task_api.webhooks.replay(owner, id, since, until).await
+        task_api.webhooks.replay(owner, id, since, until, &precondition).await
     };
     // A client that goes away must not leave a replay half done.
     api.detached.run_to_end(task, log_unanswered).await?;
@@ -116,9 +127,12 @@ fn instant(text: &Word) -> Checked {
     }
 }
 
-/// Reads the time of a replay. Unknown members are ignored.
-fn parse(body: &ReplayMembers) -> Result<(OffsetDateTime, Option<OffsetDateTime>), Vec<Violation>> {
+/// Reads the time of a replay.
+fn parse(
+    body: &Object<ReplayMembers>,
+) -> Result<(OffsetDateTime, Option<OffsetDateTime>), Vec<Violation>> {
     let mut violations = violations(body);
+    violations.extend(unknown_members(body, ""));
     let instant = |sent: &Sent<Word>| instants::parse(sent.value()?);
     let (since, until) = (instant(&body.since), instant(&body.until));
     if since.zip(until).is_some_and(|(since, until)| until <= since) {

@@ -6,16 +6,22 @@ use domain::{api_key::Owner, webhook::EndpointId};
 use serde_json::json;
 
 use crate::{
-    admission::{authentication::admit, rate_limit::Policy},
+    admission::{authentication::admit, preconditions::Preconditions, rate_limit::Policy},
     body::json,
     request::notes::note,
     respond::{answer::Answer, conditional, list, problem::Problem},
     state::{Api, State},
-    webhooks::{path, record::WebhookRecord},
+    webhooks::{path, record::WebhookRecord, version},
 };
 
-pub(crate) async fn create(request: HttpRequest, payload: web::Payload, api: State) -> Answer {
+pub(crate) async fn create(
+    preconditions: Preconditions,
+    request: HttpRequest,
+    payload: web::Payload,
+    api: State,
+) -> Answer {
     let key = admit(&request, &api.admission, Policy::Webhooks).await?;
+    preconditions.check_creation()?;
     let body = json::read_object(&request, payload, &api.json_bodies, &key).await?;
     let (endpoint, secret) = api.webhooks.create(key.owner(), Some(key.id), &body).await?;
     note_webhook(&request, endpoint.id, "webhook created");
@@ -35,28 +41,46 @@ pub(crate) async fn list(request: HttpRequest, api: State) -> Answer {
 pub(crate) async fn read(request: HttpRequest, api: State) -> Answer {
     let (owner, id) = find(&request, &api).await?;
     let endpoint = api.webhooks.read(owner, id).await?;
-    conditional::json(&request, &WebhookRecord::of(&endpoint), None)
+    let record = WebhookRecord::of(&endpoint);
+    conditional::json_of_version(&request, &record, version::text(&endpoint))
 }
 
-pub(crate) async fn change(request: HttpRequest, payload: web::Payload, api: State) -> Answer {
+pub(crate) async fn change(
+    preconditions: Preconditions,
+    request: HttpRequest,
+    payload: web::Payload,
+    api: State,
+) -> Answer {
     let key = admit(&request, &api.admission, Policy::Webhooks).await?;
     let id = path::webhook_id(&request)?;
     let body = json::read_object(&request, payload, &api.json_bodies, &key).await?;
-    let endpoint = api.webhooks.change(key.owner(), id, &body).await?;
+    let precondition = version::of_webhook(&preconditions);
+    let endpoint = api.webhooks.change(key.owner(), id, &body, &precondition).await?;
     note_webhook(&request, id, "webhook changed");
-    Ok(HttpResponse::Ok().json(WebhookRecord::of(&endpoint)))
+    let record = WebhookRecord::of(&endpoint);
+    let tag = conditional::tag_of_version(&record, version::text(&endpoint))?;
+    Ok(HttpResponse::Ok().insert_header(header::ETag(tag)).json(record))
 }
 
-pub(crate) async fn delete(request: HttpRequest, api: State) -> Answer {
+pub(crate) async fn delete(
+    preconditions: Preconditions,
+    request: HttpRequest,
+    api: State,
+) -> Answer {
     let (owner, id) = find(&request, &api).await?;
-    api.webhooks.delete(owner, id).await?;
+    api.webhooks.delete(owner, id, &version::of_webhook(&preconditions)).await?;
     note_webhook(&request, id, "webhook deleted");
     Ok(HttpResponse::NoContent().finish())
 }
 
-pub(crate) async fn rotate_secret(request: HttpRequest, api: State) -> Answer {
+pub(crate) async fn rotate_secret(
+    preconditions: Preconditions,
+    request: HttpRequest,
+    api: State,
+) -> Answer {
     let (owner, id) = find(&request, &api).await?;
-    let secret = api.webhooks.rotate_secret(owner, id).await?;
+    let precondition = version::of_webhook(&preconditions);
+    let secret = api.webhooks.rotate_secret(owner, id, &precondition).await?;
     note_webhook(&request, id, "webhook secret rotated");
     Ok(HttpResponse::Ok().json(json!({ "id": id.0, "secret": secret.to_text() })))
 }

@@ -1,7 +1,9 @@
 use actix_web::{http::Method, test::TestRequest};
 use domain::{
-    ports::UrlRefused,
-    webhook::{EndpointId, endpoint_request::EndpointChange},
+    ports::{Replayed, UrlRefused},
+    webhook::{
+        EndpointId, EndpointPrecondition, WebhookDeliveryId, endpoint_request::EndpointChange,
+    },
 };
 use serde_json::{Value, json};
 
@@ -44,7 +46,7 @@ async fn webhook_is_read() {
 #[actix_web::test]
 async fn webhook_is_changed() {
     let mut ports = Ports::new();
-    ports.endpoints.expect_change().once().returning(|owner, id, change, at| {
+    ports.endpoints.expect_change().once().returning(|owner, id, change, _, at| {
         let expected = EndpointChange { is_enabled: Some(false), ..EndpointChange::default() };
         assert_eq!((owner, id, change, at), (OWNER, EndpointId(3), &expected, NOW));
         Ok(Some(disabled(3)))
@@ -54,6 +56,66 @@ async fn webhook_is_changed() {
 
     assert_eq!((answer.status.as_u16(), &answer.body["status"]), (200, &json!("disabled")));
     assert_eq!(answer.header("cache-control"), "no-store");
+}
+
+/// The store compares the version in the transaction that changes.
+#[actix_web::test]
+async fn webhook_of_another_version_is_not_changed() {
+    let mut ports = Ports::new();
+    ports.secrets.expect_seal().returning(|_, _| vec![1]);
+    ports.endpoints.expect_endpoint().returning(|_, _| Ok(Some(endpoint(3))));
+    let changed = |precondition: &EndpointPrecondition| endpoint(3).permits(precondition);
+    ports
+        .endpoints
+        .expect_change()
+        .returning(move |_, _, _, precondition, _| Ok(changed(precondition).then(|| endpoint(3))));
+    ports.endpoints.expect_remove().returning(move |_, _, it| Ok(changed(it)));
+    ports.endpoints.expect_rotate_secret().returning(move |_, _, _, it, _| Ok(changed(it)));
+    ports
+        .deliveries
+        .expect_add_test()
+        .returning(move |_, _, _, it, _| Ok(changed(it).then_some(WebhookDeliveryId(1))));
+    ports.deliveries.expect_replay().returning(move |_, _, _, it, _| Ok(changed(it)));
+    ports.deliveries.expect_replay_batch().returning(move |_, _, _, it, _| {
+        Ok(if changed(it) { Replayed::All } else { Replayed::Refused })
+    });
+    let api = ports.api();
+    let tag = api.send(TestApi::get(PATH)).await.header("etag").to_owned();
+    let requests = || {
+        [
+            patch(&json!({ "status": "disabled" })),
+            TestApi::post(PATH).method(Method::DELETE),
+            TestApi::post(&format!("{PATH}/rotate-secret")),
+            TestApi::post(&format!("{PATH}/test")),
+            TestApi::post(&format!("{PATH}/deliveries/5/replay")),
+            TestApi::post(&format!("{PATH}/replay"))
+                .set_json(json!({ "since": "2026-11-21T12:00:00Z" })),
+        ]
+    };
+    let long_ago = "Sat, 01 Jan 2000 00:00:00 GMT".to_owned();
+    for header in [
+        ("if-match", "\"b2\"".to_owned()),
+        ("if-none-match", "*".to_owned()),
+        ("if-none-match", tag.clone()),
+        ("if-unmodified-since", long_ago),
+    ] {
+        for request in requests() {
+            let answer = api.send(request.insert_header(header.clone())).await;
+            answer.problem(412, "precondition_failed");
+        }
+    }
+    // A failed attempt changes the checksum of the answer alone.
+    let failing = format!("\"{}{}\"", &tag[1..17], "0".repeat(16));
+    for tag in [tag.clone(), format!("W/{tag}"), failing] {
+        for request in requests() {
+            let answer = api.send(request.insert_header(("if-match", tag.clone()))).await;
+            assert!(answer.status.is_success(), "{tag}");
+        }
+    }
+    let new = json!({ "url": "https://hooks.example.com" });
+    let creation = TestApi::post("/api/webhooks").set_json(new);
+    let answer = api.send(creation.insert_header(("if-match", "*"))).await;
+    answer.problem(412, "precondition_failed");
 }
 
 #[actix_web::test]
@@ -66,6 +128,7 @@ async fn invalid_change_is_rejected() {
         (json!({ "status": "paused" }), "/status"),
         (json!({ "events": [] }), "/events"),
         (json!({ "url": "https://10.0.0.1" }), "/url"),
+        (json!({ "enabled": false }), "/enabled"),
         (json!([]), ""),
     ] {
         let answer = api.send(patch(&body)).await;
@@ -77,7 +140,7 @@ async fn invalid_change_is_rejected() {
 #[actix_web::test]
 async fn webhook_is_deleted() {
     let mut ports = Ports::new();
-    ports.endpoints.expect_remove().once().returning(|owner, id| {
+    ports.endpoints.expect_remove().once().returning(|owner, id, _| {
         assert_eq!((owner, id), (OWNER, EndpointId(3)));
         Ok(true)
     });
@@ -91,7 +154,7 @@ async fn webhook_is_deleted() {
 async fn new_secret_is_shown() {
     let mut ports = Ports::new();
     ports.secrets.expect_seal().returning(|_, _| vec![1]);
-    ports.endpoints.expect_rotate_secret().once().returning(|owner, id, _, at| {
+    ports.endpoints.expect_rotate_secret().once().returning(|owner, id, _, _, at| {
         assert_eq!((owner, id, at), (OWNER, EndpointId(3), NOW));
         Ok(true)
     });
@@ -108,11 +171,11 @@ async fn every_webhook_that_is_not_the_clients_is_the_same_404() {
     let mut ports = Ports::new();
     ports.secrets.expect_seal().returning(|_, _| vec![1]);
     ports.endpoints.expect_endpoint().returning(|_, _| Ok(None));
-    ports.endpoints.expect_change().returning(|_, _, _, _| Ok(None));
-    ports.endpoints.expect_remove().returning(|_, _| Ok(false));
-    ports.endpoints.expect_rotate_secret().returning(|_, _, _, _| Ok(false));
-    ports.deliveries.expect_add_test().returning(|_, _, _, _| Ok(None));
-    ports.deliveries.expect_replay().returning(|_, _, _, _| Ok(false));
+    ports.endpoints.expect_change().returning(|_, _, _, _, _| Ok(None));
+    ports.endpoints.expect_remove().returning(|_, _, _| Ok(false));
+    ports.endpoints.expect_rotate_secret().returning(|_, _, _, _, _| Ok(false));
+    ports.deliveries.expect_add_test().returning(|_, _, _, _, _| Ok(None));
+    ports.deliveries.expect_replay().returning(|_, _, _, _, _| Ok(false));
     let api = ports.api();
     let missing = without_id(&api.send(TestApi::get(PATH)).await);
     for id in ["0", "-1", "+3", "03", "three", "9223372036854775808"] {

@@ -7,3 +7,4 @@ pub(crate) mod problems;
 pub(crate) mod record;
 #[cfg(test)]
 mod test_endpoint;
+mod version;

@@ -10,6 +10,11 @@ impl From<WebhooksError> for Problem {
             WebhooksError::Invalid(violations) => invalid(violations),
             // A list of deliveries names the parameter of its cursor instead.
             WebhooksError::NotFound | WebhooksError::UnknownCursor => Self::no_such_webhook(),
+            WebhooksError::Changed => Self::new(
+                ProblemCode::PreconditionFailed,
+                "A precondition is false, so nothing was changed. Read the webhook again, and send its ETag in \
+                 If-Match.",
+            ),
             WebhooksError::Disabled => Self::new(
                 ProblemCode::WebhookDisabled,
                 "The webhook is disabled, so no test is sent. Enable it first.",

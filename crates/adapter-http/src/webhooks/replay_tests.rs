@@ -1,4 +1,7 @@
-use domain::webhook::{EndpointId, WebhookDeliveryId};
+use domain::{
+    ports::Replayed,
+    webhook::{EndpointId, WebhookDeliveryId},
+};
 use serde_json::{Value, json};
 use time::{Duration, macros::datetime};
 
@@ -10,7 +13,7 @@ use crate::{
 #[actix_web::test]
 async fn test_is_accepted() {
     let mut ports = Ports::new();
-    ports.deliveries.expect_add_test().once().returning(|owner, id, _, at| {
+    ports.deliveries.expect_add_test().once().returning(|owner, id, _, _, at| {
         assert_eq!((owner, id, at), (OWNER, EndpointId(3), NOW));
         Ok(Some(WebhookDeliveryId(12)))
     });
@@ -23,7 +26,7 @@ async fn test_is_accepted() {
 #[actix_web::test]
 async fn test_of_a_disabled_webhook_is_a_conflict() {
     let mut ports = Ports::new();
-    ports.deliveries.expect_add_test().returning(|_, _, _, _| Ok(None));
+    ports.deliveries.expect_add_test().returning(|_, _, _, _, _| Ok(None));
     ports.endpoints.expect_endpoint().returning(|_, _| Ok(Some(disabled(3))));
 
     let answer = ports.api().send(TestApi::post("/api/webhooks/3/test")).await;
@@ -34,7 +37,7 @@ async fn test_of_a_disabled_webhook_is_a_conflict() {
 #[actix_web::test]
 async fn delivery_is_replayed() {
     let mut ports = Ports::new();
-    ports.deliveries.expect_replay().once().returning(|owner, endpoint, id, at| {
+    ports.deliveries.expect_replay().once().returning(|owner, endpoint, id, _, at| {
         assert_eq!((owner, endpoint, id), (OWNER, EndpointId(3), WebhookDeliveryId(12)));
         assert_eq!(at, NOW);
         Ok(true)
@@ -53,10 +56,10 @@ async fn deliveries_of_a_time_are_replayed() {
     ] {
         let mut ports = Ports::new();
         ports.endpoints.expect_endpoint().returning(|_, _| Ok(Some(endpoint(3))));
-        ports.deliveries.expect_replay_batch().once().returning(move |owner, id, batch, _| {
+        ports.deliveries.expect_replay_batch().once().returning(move |owner, id, batch, _, _| {
             assert_eq!((owner, id), (OWNER, EndpointId(3)));
             assert_eq!((batch.since, batch.until), (datetime!(2026-11-20 9:00 UTC), expected));
-            Ok(None)
+            Ok(Replayed::All)
         });
         let body = json!({ "since": "2026-11-20T09:00:00Z", "until": until });
 
@@ -82,6 +85,10 @@ async fn every_violation_of_a_time_is_named() {
             json!({ "since": "2026-11-21T12:00:00Z", "until": "2026-11-21T12:00:00Z" }),
             vec![("/until", "end_not_after_start")],
         ),
+        (
+            json!({ "since": "2026-11-21T12:00:00Z", "to": "2026-11-22T12:00:00Z" }),
+            vec![("/to", "unknown_member")],
+        ),
         (json!("2026-11-21T12:00:00Z"), vec![("", "wrong_type")]),
     ] {
         let request = TestApi::post("/api/webhooks/3/replay").set_json(&body);
@@ -94,7 +101,7 @@ async fn every_violation_of_a_time_is_named() {
 async fn second_replay_at_a_time_is_a_conflict() {
     let mut ports = Ports::new();
     ports.endpoints.expect_endpoint().returning(|_, _| Ok(Some(endpoint(3))));
-    ports.deliveries.expect_replay_batch().once().returning(|_, _, _, _| Ok(None));
+    ports.deliveries.expect_replay_batch().once().returning(|_, _, _, _, _| Ok(Replayed::All));
     let api = ports.api();
     let request = || {
         let body = json!({ "since": "2026-11-20T09:00:00Z" });

@@ -7,10 +7,7 @@ use domain::{
 use lettre::message::Mailbox;
 use time::{Duration, OffsetDateTime, error::Format, macros::format_description};
 
-use super::{
-    facts::{address_line, name},
-    times::appointment,
-};
+use super::{facts::address_line, times::appointment};
 
 /// The length of an appointment that has only a start: about what a signing takes.
 const LENGTH: Duration = Duration::HOUR;
@@ -47,8 +44,7 @@ pub(super) fn calendar(notification: &Notification, organizer: &Mailbox) -> Resu
     file.line("CALSCALE:GREGORIAN");
     file.line(&format!("METHOD:{}", method(*subject)));
     file.line("BEGIN:VEVENT");
-    // It has no address or host name (RFC 7986).
-    file.line(&format!("UID:{}@notary-orders", name(stored)));
+    file.line(&format!("UID:{}", stored.calendar_uid()));
     file.line(&format!("DTSTAMP:{stamp}"));
     file.line(&format!("SEQUENCE:{sequence}"));
     if *subject == MailSubject::Cancelled {

@@ -306,10 +306,3 @@ fn documents(stored: &StoredOrder) -> String {
         format!("{} ({})", names.len(), names.join(", "))
     }
 }
-
-/// Returns the name of an order in the `UID` of its calendar files, and in the `References` of its mails,
-/// which mail programs show as one conversation. The instant makes it unique among services.
-pub(super) fn name(stored: &StoredOrder) -> String {
-    let microseconds = stored.created_at.unix_timestamp_nanos() / 1_000;
-    format!("order-{}-{microseconds}", stored.id.0)
-}

@@ -19,7 +19,7 @@ use lettre::{
 
 use self::{
     calendar::{calendar, has_calendar, method},
-    facts::{Change, Fact, changes, facts, lines, name},
+    facts::{Change, Fact, changes, facts, lines},
     news::{News, news},
     times::short_appointment,
 };
@@ -62,7 +62,7 @@ pub(crate) fn render(sender: &Sender, notification: &Notification) -> Result<Mes
     let subject = subject(&news, notification).map_err(permanent)?;
     let is_whole = notification.extent == Extent::Whole;
     let head = head(sender, key, recipient, subject, news.at)?
-        .references(format!("<{}@{}>", name(stored), sender.mailbox.email.domain()))
+        .references(format!("<{}@{}>", stored.name(), sender.mailbox.email.domain()))
         .raw_header(header(ORDER_FIELD, stored.id.0.to_string()));
     let head = match other_side(notification).map(|address| address.as_str().parse()).transpose() {
         Ok(Some(address)) => head.reply_to(Mailbox::new(None, address)),

@@ -61,7 +61,7 @@ pub(super) async fn change(
         OrderCommand::Amend(_) => {
             Changed::Amended(Box::new(amended.or(found).ok_or(Refusal::NoSuchOrder)?))
         }
-        OrderCommand::Withdraw { kind, position } => {
+        OrderCommand::Withdraw { kind, position, .. } => {
             let document = DocumentId { order, kind: *kind, position: *position };
             let condemned: Vec<String> =
                 Prepared(condemned_of(document)).get_results(connection).await?;

@@ -22,7 +22,8 @@ use sql_rows::{
     },
     uploads::{condemned, ended_uploads, uploads_of_erased},
     webhook_deliveries::{
-        HeldWebhook, attempted_webhooks, attempted_webhooks_of_erased, waiting_webhooks_of,
+        HeldWebhook, attempted_webhooks, attempted_webhooks_of_erased, erasable_webhooks_of,
+        webhooks_with_bodies,
     },
 };
 
@@ -142,9 +143,12 @@ async fn empty(
         .set(HeldMail::since(at))
         .execute(connection)
         .await?;
-    let webhooks = waiting_webhooks_of(ids.to_vec()).select(webhook_deliveries::id);
+    let webhooks = erasable_webhooks_of(ids.to_vec()).select(webhook_deliveries::id);
     let webhooks: Vec<i64> = webhooks.get_results(connection).await?;
     locks::lock(connection, "webhook_deliveries", &webhooks).await?;
+    let with_bodies = webhooks_with_bodies(webhooks.clone());
+    let without = webhook_deliveries::body.eq(None::<String>);
+    diesel::update(with_bodies).set(without).execute(connection).await?;
     let attempted = attempted_webhooks(webhooks);
     diesel::update(attempted).set(HeldWebhook::since(at)).execute(connection).await?;
     Ok(keys)

@@ -1,6 +1,10 @@
 //! Changes of the status or the notary of an order, and first downloads.
 
-use diesel::{dsl::sql, prelude::*, sql_types::Bool};
+use diesel::{
+    dsl::sql,
+    prelude::*,
+    sql_types::{Bool, Nullable},
+};
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::ports::{Download, ListedOrder, OrderUpdate};
 use sql_rows::{
@@ -52,10 +56,10 @@ pub(super) async fn note_downloads(
         if Prepared(noted).execute(connection).await? == 0 {
             continue;
         }
-        let later = sql::<Instant>("greatest(").bind::<Instant, _>(at);
-        let later = later.sql(", updated_at + interval '1 microsecond')");
+        let later = sql::<Nullable<Instant>>("greatest(").bind::<Instant, _>(at);
+        let later = later.sql(", touched_at + interval '1 microsecond')");
         let order = diesel::update(orders::table.find(document.order.0));
-        Prepared(order.set(orders::updated_at.eq(later))).execute(connection).await?;
+        Prepared(order.set(orders::touched_at.eq(later))).execute(connection).await?;
     }
     Ok(())
 }

@@ -6,7 +6,9 @@ use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{
     api_key::{Owner, Party},
     ports::{EndpointSecrets, NewEndpoint, SealedSecrets, StoreError, WebhookRepo},
-    webhook::{DisabledBy, Endpoint, EndpointId, endpoint_request::EndpointChange},
+    webhook::{
+        DisabledBy, Endpoint, EndpointId, EndpointPrecondition, endpoint_request::EndpointChange,
+    },
 };
 use sql_rows::{
     Unreadable, Utc,
@@ -21,7 +23,7 @@ use sql_rows::{
 };
 use time::OffsetDateTime;
 
-use crate::{locks, store::PostgresStore};
+use crate::{failure::Failure, locks, store::PostgresStore};
 
 /// Deliveries of a removed endpoint that a statement removes.
 const REMOVED: i64 = 1_000;
@@ -59,15 +61,14 @@ impl WebhookRepo for PostgresStore {
         owner: Owner,
         id: EndpointId,
         change: &EndpointChange,
+        precondition: &EndpointPrecondition,
         at: OffsetDateTime,
     ) -> Result<Option<Endpoint>, StoreError> {
-        let change = change.clone();
+        let (change, precondition) = (change.clone(), precondition.clone());
         let change = async move |connection: &mut AsyncPgConnection| {
-            locks::lock(connection, "webhook_endpoints", &[id.0]).await?;
-            let own = endpoint_of(owner, id).select(EndpointRow::as_select());
-            let before: Option<EndpointRow> = own.get_result(connection).await.optional()?;
+            let before = permitted(connection, owner, id, &precondition).await?;
             let Some(before) = before else { return Ok(None) };
-            let row = EndpointChangeRow::new(&before.into_endpoint(), change, at);
+            let row = EndpointChangeRow::new(&before, change, at);
             let changed = diesel::update(webhook_endpoints::table.find(id.0))
                 .set(row)
                 .returning(EndpointRow::as_select());
@@ -77,19 +78,34 @@ impl WebhookRepo for PostgresStore {
         self.transaction(change).await
     }
 
-    async fn remove(&self, owner: Owner, id: EndpointId) -> Result<bool, StoreError> {
+    async fn remove(
+        &self,
+        owner: Owner,
+        id: EndpointId,
+        precondition: &EndpointPrecondition,
+    ) -> Result<bool, StoreError> {
         // One statement would take longer with each delivery, and end at its time limit.
-        let remove = async || {
+        let remove = async |precondition: EndpointPrecondition| {
             let remove = async move |connection: &mut AsyncPgConnection| {
-                locks::lock(connection, "webhook_endpoints", &[id.0]).await?;
+                if permitted(connection, owner, id, &precondition).await?.is_none() {
+                    return Ok(None);
+                }
                 let some = deliveries_of(owner, id).select(webhook_deliveries::id).limit(REMOVED);
                 let some = webhook_deliveries::table.filter(webhook_deliveries::id.eq_any(some));
-                Ok(diesel::delete(some).execute(connection).await?)
+                if row_limit(diesel::delete(some).execute(connection).await?) == REMOVED {
+                    return Ok(Some(false));
+                }
+                diesel::delete(endpoint_of(owner, id)).execute(connection).await?;
+                Ok(Some(true))
             };
             self.transaction::<_, StoreError>(remove).await
         };
-        while row_limit(remove().await?) == REMOVED {}
-        Ok(self.execute(diesel::delete(endpoint_of(owner, id))).await? > 0)
+        let mut is_removed = remove(precondition.clone()).await?;
+        // A removal that has begun goes on, whatever becomes of the endpoint.
+        while is_removed == Some(false) {
+            is_removed = remove(EndpointPrecondition::NONE).await?.or(Some(true));
+        }
+        Ok(is_removed.is_some())
     }
 
     async fn rotate_secret(
@@ -97,17 +113,19 @@ impl WebhookRepo for PostgresStore {
         owner: Owner,
         id: EndpointId,
         secret: &[u8],
+        precondition: &EndpointPrecondition,
         at: OffsetDateTime,
     ) -> Result<bool, StoreError> {
-        let secret = secret.to_vec();
+        let (secret, precondition) = (secret.to_vec(), precondition.clone());
         let rotate = async move |connection: &mut AsyncPgConnection| {
-            locks::lock(connection, "webhook_endpoints", &[id.0]).await?;
-            let own = endpoint_of(owner, id).select(SecretsRow::as_select());
-            let before: Option<SecretsRow> = own.get_result(connection).await.optional()?;
-            let Some(before) = before else { return Ok(false) };
+            if permitted(connection, owner, id, &precondition).await?.is_none() {
+                return Ok(false);
+            }
+            let own = webhook_endpoints::table.find(id.0);
+            let before: SecretsRow =
+                own.select(SecretsRow::as_select()).get_result(connection).await?;
             let after = SecretsRow::from(before.into_sealed().rotated(secret, at));
-            let own = diesel::update(webhook_endpoints::table.find(id.0));
-            own.set(after).execute(connection).await?;
+            diesel::update(own).set(after).execute(connection).await?;
             Ok(true)
         };
         self.transaction(rotate).await
@@ -194,6 +212,20 @@ impl WebhookRepo for PostgresStore {
         let all = webhook_endpoints::table.order(webhook_endpoints::id);
         self.select(all, endpoint).await
     }
+}
+
+/// Locks an endpoint of an owner, and returns it if it is a version that may be changed.
+pub(super) async fn permitted(
+    connection: &mut AsyncPgConnection,
+    owner: Owner,
+    id: EndpointId,
+    precondition: &EndpointPrecondition,
+) -> Result<Option<Endpoint>, Failure> {
+    locks::lock(connection, "webhook_endpoints", &[id.0]).await?;
+    let own = endpoint_of(owner, id).select(EndpointRow::as_select());
+    let found: Option<EndpointRow> = own.get_result(connection).await.optional()?;
+    let found = found.map(EndpointRow::into_endpoint);
+    Ok(found.filter(|endpoint| endpoint.permits(precondition)))
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "the rows of other tables may be unreadable")]

@@ -55,7 +55,7 @@ pub(super) async fn lease_due(
     lease_for: Duration,
     slots: &WebhookSlots,
 ) -> Result<Vec<WebhookLease>, Failure> {
-    use webhook_deliveries::{id, lease_token, leased_until, table};
+    use webhook_deliveries::{body, id, lease_token, leased_until, table};
 
     let (until, now) = (Utc(now.saturating_add(lease_for)), Utc(now));
     let waiting = waiting(connection, now, slots).await?;
@@ -67,8 +67,9 @@ pub(super) async fn lease_due(
     let put_offs = put_offs(&waiting, &ids);
     let taken = diesel::update(table.filter(id.eq_any(ids)))
         .set((leased_until.eq(until), lease_token.eq(lease_token + 1)))
-        .returning((WebhookDeliveryRow::as_select(), lease_token));
-    let rows: Vec<(WebhookDeliveryRow, i64)> = taken.get_results(connection).await?;
+        .returning((WebhookDeliveryRow::as_select(), lease_token, body));
+    let rows: Vec<(WebhookDeliveryRow, i64, Option<String>)> =
+        taken.get_results(connection).await?;
     let (leases, unreadable) = leases(rows, waiting, &chosen);
     if !unreadable.is_empty() {
         let later = Utc(now.0.saturating_add(UNREADABLE_DELAY));

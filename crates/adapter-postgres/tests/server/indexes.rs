@@ -11,6 +11,7 @@ use domain::{
         Cursor, DeliveryQueue, ListFilter, OrderAdmin, OrderReader, OrderRepo, PageQuery,
         WebhookQueue, WebhookRepo, WebhookSlots,
     },
+    webhook::EndpointPrecondition,
 };
 use time::Duration;
 
@@ -172,7 +173,11 @@ async fn lease_of_webhooks_does_not_read_endpoints_that_wait() {
             SELECT id, 'order.created', 'm' || id, now(), '2999-01-01' FROM webhook_endpoints; \
         ANALYZE";
     sql_without_statistics(&database, many);
-    let test = store.add_test(LIVE, endpoint, "key", NOW).await.unwrap().unwrap();
+    let test = store
+        .add_test(LIVE, endpoint, "key", &EndpointPrecondition::NONE, NOW)
+        .await
+        .unwrap()
+        .unwrap();
     let leases = WebhookQueue::lease(&store, NOW, Duration::MINUTE, &WEBHOOK_SLOTS).await.unwrap();
     assert_eq!(leases.iter().map(|lease| lease.delivery.id).collect::<Vec<_>>(), [test]);
     // Now they wait for slots.

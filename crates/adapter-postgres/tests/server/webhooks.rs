@@ -5,6 +5,7 @@ use std::sync::Arc;
 use contract_tests::samples::{LIVE, NOW, WEBHOOK_SLOTS, WINDOW, new_endpoint, new_order};
 use domain::{
     ports::{Dispatch, NewWebhookDelivery, OrderRepo as _, Outbox as _, WebhookQueue, WebhookRepo},
+    webhook::EndpointPrecondition,
     webhook::EventType,
 };
 use time::Duration;
@@ -24,6 +25,7 @@ async fn webhook_that_is_added_beside_a_lease_is_due() {
         event: EventType::OrderCreated,
         change: None,
         message_key: "m".to_owned(),
+        body: Some("{}".to_owned()),
     };
     let dispatch = Dispatch { event, mails: Vec::new(), webhooks: vec![webhook] };
     let (leasing, watcher) = (outsider(&database).await, outsider(&database).await);
@@ -37,7 +39,11 @@ async fn webhook_that_is_added_beside_a_lease_is_due() {
             if is_event {
                 assert_eq!(adder.dispatch(&[dispatch], NOW).await.unwrap(), [event]);
             } else {
-                adder.add_test(LIVE, endpoint, "key", NOW).await.unwrap().unwrap();
+                adder
+                    .add_test(LIVE, endpoint, "key", &EndpointPrecondition::NONE, NOW)
+                    .await
+                    .unwrap()
+                    .unwrap();
             }
         });
         until("the call waits or ends", async || {

@@ -21,7 +21,8 @@ use sql_rows::{
     },
     uploads::{condemned, ended_uploads, uploads_of_erased},
     webhook_deliveries::{
-        HeldWebhook, attempted_webhooks, attempted_webhooks_of_erased, waiting_webhooks_of,
+        HeldWebhook, attempted_webhooks, attempted_webhooks_of_erased, erasable_webhooks_of,
+        webhooks_with_bodies,
     },
 };
 
@@ -123,9 +124,13 @@ fn empty(
             .set(HeldMail::since(at))
             .execute(connection)?;
     }
-    let webhooks: Vec<i64> =
-        waiting_webhooks_of(ids.to_vec()).select(webhook_deliveries::id).get_results(connection)?;
+    let webhooks: Vec<i64> = erasable_webhooks_of(ids.to_vec())
+        .select(webhook_deliveries::id)
+        .get_results(connection)?;
     for webhooks in pieces(webhooks) {
+        let with_bodies = webhooks_with_bodies(webhooks.clone());
+        let without = webhook_deliveries::body.eq(None::<String>);
+        diesel::update(with_bodies).set(without).execute(connection)?;
         let attempted = attempted_webhooks(webhooks);
         diesel::update(attempted).set(HeldWebhook::since(at)).execute(connection)?;
     }

@@ -27,11 +27,17 @@ use crate::failure::Failure;
 /// A query of orders whose conditions vary.
 pub(crate) type Orders<'a> = orders::BoxedQuery<'a, Sqlite>;
 
-/// Selects the matching orders of a list with identifiers in a range, whatever their number.
-fn within<'a>(list: OrderList<'a>, ids: &Ids, matching: Matching) -> Orders<'a> {
+/// Selects the matching orders of a list with identifiers in a range, whatever their number, or with a file
+/// number.
+fn within<'a>(
+    list: OrderList<'a>,
+    number: Option<&str>,
+    ids: &Ids,
+    matching: Matching,
+) -> Orders<'a> {
     let orders = orders::table.filter(matching).into_boxed();
     let (low, high) = (*ids.start(), *ids.end());
-    match (list.owner, &list.filter.file_number) {
+    match (list.owner, number) {
         (Some(owner), None) => {
             orders.filter(compare_ids(owner, ">=", low)).filter(compare_ids(owner, "<=", high))
         }
@@ -40,7 +46,8 @@ fn within<'a>(list: OrderList<'a>, ids: &Ids, matching: Matching) -> Orders<'a> 
             .filter(compare_numbers(owner, number, "<=", high)),
         (None, None) => orders.filter(orders::id.between(low, high)),
         (None, Some(number)) => {
-            orders.filter(orders::id.between(low, high)).filter(orders::file_number.eq(number))
+            let is_number = orders::file_number.eq(number.to_owned());
+            orders.filter(orders::id.between(low, high)).filter(is_number)
         }
     }
 }
@@ -56,12 +63,13 @@ pub(crate) fn load<'a>(
     limit: usize,
 ) -> Result<Vec<ListedOrder>, Failure> {
     let mut rows: Vec<ListedRow> = Vec::new();
-    for holds in list.holders() {
-        let part = also(within(list, ids, Matching::of(list.filter)));
+    for one in list.parts() {
+        let number = one.as_ref().map(|(number, _)| &**number);
+        let part = also(within(list, number, ids, Matching::of(list.filter)));
         // As the partial indexes have the condition.
-        let part = match holds {
-            Some(true) => part.filter(orders::holds_file_number),
-            Some(false) => part.filter(not(orders::holds_file_number)),
+        let part = match one {
+            Some((_, true)) => part.filter(orders::holds_file_number),
+            Some((_, false)) => part.filter(not(orders::holds_file_number)),
             None => part,
         };
         let part = part.order(list.order(newest_first)).limit(row_limit(limit));

@@ -1,6 +1,6 @@
 //! Changes of the status or the notary of an order, and first downloads.
 
-use diesel::{dsl::sql, prelude::*, sqlite::SqliteConnection};
+use diesel::{dsl::sql, prelude::*, sql_types::Nullable, sqlite::SqliteConnection};
 use domain::ports::{Download, ListedOrder, OrderUpdate};
 use sql_rows::{
     Instant, Prepared, Utc,
@@ -46,10 +46,10 @@ pub(super) fn note_downloads(
         if Prepared(noted).execute(connection)? == 0 {
             continue;
         }
-        let later = sql::<Instant>("max(").bind::<Instant, _>(at);
-        let later = later.sql(", updated_at + 1)");
+        let later = sql::<Nullable<Instant>>("max(").bind::<Instant, _>(at);
+        let later = later.sql(", coalesce(touched_at, 0) + 1)");
         let order = diesel::update(orders::table.find(document.order.0));
-        Prepared(order.set(orders::updated_at.eq(later))).execute(connection)?;
+        Prepared(order.set(orders::touched_at.eq(later))).execute(connection)?;
     }
     Ok(())
 }

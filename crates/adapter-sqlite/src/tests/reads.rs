@@ -15,6 +15,7 @@ use domain::{
         AccessFilter, AccessLog as _, Cursor, ListFilter, MaybeErased, NoteNumber, NoteQuery,
         OrderFilter, OrderReader, PageQuery, ReplayBatch, WebhookRepo,
     },
+    webhook::EndpointPrecondition,
     webhook::WebhookDeliveryId,
 };
 use sql_rows::Utc;
@@ -340,7 +341,15 @@ async fn batches_of_webhooks_are_not_sorted() {
     let statements = statements(&mut connection, |connection| {
         for before in [None, Some(WebhookDeliveryId(1))] {
             let batch = ReplayBatch { since: NOW, until: NOW, before, limit: 10 };
-            queue::replay_batch(connection, LIVE, endpoint, batch, NOW).unwrap();
+            queue::replay_batch(
+                connection,
+                LIVE,
+                endpoint,
+                batch,
+                &EndpointPrecondition::NONE,
+                NOW,
+            )
+            .unwrap();
         }
         queue::forget(connection, Utc(NOW), 10).unwrap();
     });
@@ -372,7 +381,14 @@ async fn lease_of_webhooks_does_not_read_endpoints_that_wait() {
             SELECT id, 'order.created', 'm', 0, 1 << 62 FROM webhook_endpoints",
     )
     .await;
-    let test = domain::ports::WebhookQueue::add_test(&store, LIVE, endpoint, "key", NOW);
+    let test = domain::ports::WebhookQueue::add_test(
+        &store,
+        LIVE,
+        endpoint,
+        "key",
+        &EndpointPrecondition::NONE,
+        NOW,
+    );
     test.await.unwrap().unwrap();
     let mut connection = outsider(&path(&directory));
     let statements = statements(&mut connection, |connection| {

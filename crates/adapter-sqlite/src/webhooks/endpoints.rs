@@ -5,7 +5,9 @@ use diesel::{prelude::*, sqlite::SqliteConnection};
 use domain::{
     api_key::{Owner, Party},
     ports::{EndpointSecrets, NewEndpoint, SealedSecrets, StoreError, WebhookRepo},
-    webhook::{DisabledBy, Endpoint, EndpointId, endpoint_request::EndpointChange},
+    webhook::{
+        DisabledBy, Endpoint, EndpointId, EndpointPrecondition, endpoint_request::EndpointChange,
+    },
 };
 use sql_rows::{
     Unreadable, Utc,
@@ -20,7 +22,7 @@ use sql_rows::{
 };
 use time::OffsetDateTime;
 
-use crate::store::SqliteStore;
+use crate::{failure::Failure, store::SqliteStore};
 
 /// Deliveries of a removed endpoint that a statement removes.
 const REMOVED: i64 = 1_000;
@@ -57,14 +59,14 @@ impl WebhookRepo for SqliteStore {
         owner: Owner,
         id: EndpointId,
         change: &EndpointChange,
+        precondition: &EndpointPrecondition,
         at: OffsetDateTime,
     ) -> Result<Option<Endpoint>, StoreError> {
-        let change = change.clone();
+        let (change, precondition) = (change.clone(), precondition.clone());
         let change = move |connection: &mut SqliteConnection| {
-            let own = endpoint_of(owner, id).select(EndpointRow::as_select());
-            let before: Option<EndpointRow> = own.get_result(connection).optional()?;
+            let before = permitted(connection, owner, id, &precondition)?;
             let Some(before) = before else { return Ok(None) };
-            let row = EndpointChangeRow::new(&before.into_endpoint(), change, at);
+            let row = EndpointChangeRow::new(&before, change, at);
             let changed = diesel::update(webhook_endpoints::table.find(id.0))
                 .set(row)
                 .returning(EndpointRow::as_select());
@@ -74,15 +76,34 @@ impl WebhookRepo for SqliteStore {
         self.transaction(change).await
     }
 
-    async fn remove(&self, owner: Owner, id: EndpointId) -> Result<bool, StoreError> {
+    async fn remove(
+        &self,
+        owner: Owner,
+        id: EndpointId,
+        precondition: &EndpointPrecondition,
+    ) -> Result<bool, StoreError> {
         // One statement would take longer with each delivery, and orders would wait for it.
-        let remove = async || {
-            let some = deliveries_of(owner, id).select(webhook_deliveries::id).limit(REMOVED);
-            let some = webhook_deliveries::table.filter(webhook_deliveries::id.eq_any(some));
-            self.execute(diesel::delete(some)).await
+        let remove = async |precondition: EndpointPrecondition| {
+            let remove = move |connection: &mut SqliteConnection| {
+                if permitted(connection, owner, id, &precondition)?.is_none() {
+                    return Ok(None);
+                }
+                let some = deliveries_of(owner, id).select(webhook_deliveries::id).limit(REMOVED);
+                let some = webhook_deliveries::table.filter(webhook_deliveries::id.eq_any(some));
+                if row_limit(diesel::delete(some).execute(connection)?) == REMOVED {
+                    return Ok(Some(false));
+                }
+                diesel::delete(endpoint_of(owner, id)).execute(connection)?;
+                Ok(Some(true))
+            };
+            self.transaction::<_, StoreError>(remove).await
         };
-        while row_limit(remove().await?) == REMOVED {}
-        Ok(self.execute(diesel::delete(endpoint_of(owner, id))).await? > 0)
+        let mut is_removed = remove(precondition.clone()).await?;
+        // A removal that has begun goes on, whatever becomes of the endpoint.
+        while is_removed == Some(false) {
+            is_removed = remove(EndpointPrecondition::NONE).await?.or(Some(true));
+        }
+        Ok(is_removed.is_some())
     }
 
     async fn rotate_secret(
@@ -90,15 +111,18 @@ impl WebhookRepo for SqliteStore {
         owner: Owner,
         id: EndpointId,
         secret: &[u8],
+        precondition: &EndpointPrecondition,
         at: OffsetDateTime,
     ) -> Result<bool, StoreError> {
-        let secret = secret.to_vec();
+        let (secret, precondition) = (secret.to_vec(), precondition.clone());
         let rotate = move |connection: &mut SqliteConnection| {
-            let own = endpoint_of(owner, id).select(SecretsRow::as_select());
-            let before: Option<SecretsRow> = own.get_result(connection).optional()?;
-            let Some(before) = before else { return Ok(false) };
+            if permitted(connection, owner, id, &precondition)?.is_none() {
+                return Ok(false);
+            }
+            let own = webhook_endpoints::table.find(id.0);
+            let before: SecretsRow = own.select(SecretsRow::as_select()).get_result(connection)?;
             let after = SecretsRow::from(before.into_sealed().rotated(secret, at));
-            diesel::update(webhook_endpoints::table.find(id.0)).set(after).execute(connection)?;
+            diesel::update(own).set(after).execute(connection)?;
             Ok(true)
         };
         self.transaction(rotate).await
@@ -178,6 +202,19 @@ impl WebhookRepo for SqliteStore {
         let all = webhook_endpoints::table.order(webhook_endpoints::id);
         self.select(all, endpoint).await
     }
+}
+
+/// Returns an endpoint of an owner, if it is a version that may be changed.
+pub(super) fn permitted(
+    connection: &mut SqliteConnection,
+    owner: Owner,
+    id: EndpointId,
+    precondition: &EndpointPrecondition,
+) -> Result<Option<Endpoint>, Failure> {
+    let own = endpoint_of(owner, id).select(EndpointRow::as_select());
+    let found: Option<EndpointRow> = own.get_result(connection).optional()?;
+    let found = found.map(EndpointRow::into_endpoint);
+    Ok(found.filter(|endpoint| endpoint.permits(precondition)))
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "the rows of other tables may be unreadable")]

@@ -26,7 +26,7 @@ pub(crate) fn lease_due(
     lease_for: Duration,
     slots: &WebhookSlots,
 ) -> Result<Vec<WebhookLease>, Failure> {
-    use webhook_deliveries::{id, lease_token, leased_until, table};
+    use webhook_deliveries::{body, id, lease_token, leased_until, table};
 
     let (until, now) = (Utc(now.saturating_add(lease_for)), Utc(now));
     let waiting = waiting(connection, now, slots)?;
@@ -35,10 +35,11 @@ pub(crate) fn lease_due(
     }
     let chosen = chosen(&waiting, slots);
     let put_offs = put_offs(&waiting, &chosen);
-    let rows: Vec<(WebhookDeliveryRow, i64)> = diesel::update(table.filter(id.eq_any(&chosen)))
-        .set((leased_until.eq(until), lease_token.eq(lease_token + 1)))
-        .returning((WebhookDeliveryRow::as_select(), lease_token))
-        .get_results(connection)?;
+    let rows: Vec<(WebhookDeliveryRow, i64, Option<String>)> =
+        diesel::update(table.filter(id.eq_any(&chosen)))
+            .set((leased_until.eq(until), lease_token.eq(lease_token + 1)))
+            .returning((WebhookDeliveryRow::as_select(), lease_token, body))
+            .get_results(connection)?;
     let (leases, unreadable) = leases(rows, waiting, &chosen);
     if !unreadable.is_empty() {
         let later = Utc(now.0.saturating_add(UNREADABLE_DELAY));

@@ -10,11 +10,11 @@ use diesel::{
 use domain::{
     api_key::Owner,
     ports::{
-        Cursor, DeliveryPageQuery, NewWebhookDelivery, Page, ReplayBatch, Retried, StoreError,
-        UnreadableRow, WebhookAttempted, WebhookLease, WebhookQueue, WebhookSlots, WebhookStats,
-        WebhooksSettled,
+        Cursor, DeliveryPageQuery, NewWebhookDelivery, Page, ReplayBatch, Replayed, Retried,
+        StoreError, UnreadableRow, WebhookAttempted, WebhookLease, WebhookQueue, WebhookSlots,
+        WebhookStats, WebhooksSettled,
     },
-    webhook::{EndpointId, EventType, WebhookDelivery, WebhookDeliveryId},
+    webhook::{EndpointId, EndpointPrecondition, EventType, WebhookDelivery, WebhookDeliveryId},
 };
 use sql_rows::{
     Instant, Utc,
@@ -35,6 +35,7 @@ use sql_rows::{
 use time::{Duration, OffsetDateTime};
 
 use super::{
+    endpoints::permitted,
     lease::{lease_due, wake},
     settle::settle,
 };
@@ -62,17 +63,19 @@ impl WebhookQueue for SqliteStore {
         owner: Owner,
         endpoint: EndpointId,
         message_key: &str,
+        precondition: &EndpointPrecondition,
         at: OffsetDateTime,
     ) -> Result<Option<WebhookDeliveryId>, StoreError> {
         let (event, message_key) = (EventType::Test, message_key.to_owned());
-        let new = NewWebhookDelivery { endpoint, event, change: None, message_key };
+        // No change alters the body of a test.
+        let new = NewWebhookDelivery { endpoint, event, change: None, message_key, body: None };
+        let precondition = precondition.clone();
         let add = move |connection: &mut SqliteConnection| {
-            wake(connection, &[endpoint.0], Utc(at))?;
-            let enabled = endpoint_of(owner, endpoint);
-            let enabled = select(exists(enabled.filter(webhook_endpoints::disabled_at.is_null())));
-            if !enabled.get_result(connection)? {
+            let found = permitted(connection, owner, endpoint, &precondition)?;
+            if found.is_none_or(|endpoint| endpoint.disabled.is_some()) {
                 return Ok(None);
             }
+            wake(connection, &[endpoint.0], Utc(at))?;
             let added = diesel::insert_into(webhook_deliveries::table)
                 .values(NewWebhookRow::new(new, None, Utc(at), Utc(at)))
                 .returning(webhook_deliveries::id);
@@ -96,12 +99,15 @@ impl WebhookQueue for SqliteStore {
         owner: Owner,
         endpoint: EndpointId,
         delivery: WebhookDeliveryId,
+        precondition: &EndpointPrecondition,
         at: OffsetDateTime,
     ) -> Result<bool, StoreError> {
+        let precondition = precondition.clone();
         let replay = move |connection: &mut SqliteConnection| {
-            let own = endpoint_of(owner, endpoint).select(webhook_endpoints::id);
-            let own: Vec<i64> = own.get_results(connection)?;
-            wake(connection, &own, Utc(at))?;
+            if permitted(connection, owner, endpoint, &precondition)?.is_none() {
+                return Ok(false);
+            }
+            wake(connection, &[endpoint.0], Utc(at))?;
             let own = deliveries_of(owner, endpoint).filter(webhook_deliveries::id.eq(delivery.0));
             let replayed = diesel::update(own).set(DueAgain::at(at));
             Ok(replayed.execute(connection)? > 0)
@@ -114,11 +120,14 @@ impl WebhookQueue for SqliteStore {
         owner: Owner,
         endpoint: EndpointId,
         batch: &ReplayBatch,
+        precondition: &EndpointPrecondition,
         at: OffsetDateTime,
-    ) -> Result<Option<WebhookDeliveryId>, StoreError> {
-        let batch = *batch;
-        self.transaction(move |connection| replay_batch(connection, owner, endpoint, batch, at))
-            .await
+    ) -> Result<Replayed, StoreError> {
+        let (batch, precondition) = (*batch, precondition.clone());
+        self.transaction(move |connection| {
+            replay_batch(connection, owner, endpoint, batch, &precondition, at)
+        })
+        .await
     }
 
     async fn list(&self, failed: bool, limit: usize) -> Result<Vec<WebhookDelivery>, StoreError> {
@@ -235,19 +244,20 @@ fn page(
     Ok(Some(readable_page(Page::of(query.limit, &query.cursor, rows, has_others))))
 }
 
-/// Makes the next deliveries of a replay due, the newest first. Returns the one before which the
-/// next batch begins; `None` after the last batch.
+/// Makes the next deliveries of a replay due, the newest first.
 pub(crate) fn replay_batch(
     connection: &mut SqliteConnection,
     owner: Owner,
     endpoint: EndpointId,
     batch: ReplayBatch,
+    precondition: &EndpointPrecondition,
     at: OffsetDateTime,
-) -> Result<Option<WebhookDeliveryId>, Failure> {
+) -> Result<Replayed, Failure> {
     use webhook_deliveries::{created_at, id, table};
 
-    let own = endpoint_of(owner, endpoint).select(webhook_endpoints::id);
-    let own: Vec<i64> = own.get_results(connection)?;
+    if permitted(connection, owner, endpoint, precondition)?.is_none() {
+        return Ok(Replayed::Refused);
+    }
     // The databases look up a comparison of rows in the index of instants; diesel has none.
     let earlier = sql::<Bool>("(created_at, id) < (SELECT created_at, id FROM webhook_deliveries")
         .sql(" WHERE id = ")
@@ -266,9 +276,9 @@ pub(crate) fn replay_batch(
     let rows: Vec<(i64, bool)> = matching.get_results(connection)?;
     let ended: Vec<i64> =
         rows.iter().filter(|(_, waits)| !waits).map(|(ended, _)| *ended).collect();
-    wake(connection, &own, Utc(at))?;
+    wake(connection, &[endpoint.0], Utc(at))?;
     let replayed = diesel::update(table.filter(id.eq_any(ended))).set(DueAgain::at(at));
     replayed.execute(connection)?;
     let last = rows.last().filter(|_| rows.len() == batch.limit);
-    Ok(last.map(|(last, _)| WebhookDeliveryId(*last)))
+    Ok(last.map_or(Replayed::All, |(last, _)| Replayed::UpTo(WebhookDeliveryId(*last))))
 }

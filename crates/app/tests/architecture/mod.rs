@@ -60,7 +60,7 @@ fn allowed() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
 }
 
 /// The libraries that the domain may use: no runtime, web framework, SQL, clock or randomness.
-const DOMAIN_LIBRARIES: [&str; 16] = [
+const DOMAIN_LIBRARIES: [&str; 17] = [
     "async-trait",
     "base64",
     "bytes",
@@ -78,6 +78,7 @@ const DOMAIN_LIBRARIES: [&str; 16] = [
     "thiserror",
     "time",
     "tz-rs",
+    "unicode-normalization",
 ];
 /// The libraries that the domain may use behind a feature: mocks.
 const OPTIONAL_DOMAIN_LIBRARIES: [&str; 1] = ["mockall"];

@@ -100,6 +100,7 @@ mod orders {
     mod malware_scan;
     mod money_digits;
     mod ownership;
+    mod preconditions;
     mod read;
     mod read_documents;
     mod retention;

@@ -5,6 +5,7 @@ use domain::{
         change::{Amendment, NewDocuments, NewNote},
     },
     ports::OrderCommandRequest,
+    precondition::{DocumentPrecondition, OrderPrecondition},
 };
 use time::OffsetDateTime;
 
@@ -17,7 +18,7 @@ fn request(order: OrderId, command: OrderCommand) -> OrderCommandRequest {
 
 /// Returns the amendment of any version at an instant.
 pub fn amend(order: OrderId, amended: Box<Order>, at: OffsetDateTime) -> OrderCommandRequest {
-    let amendment = Amendment { expected: None, order: amended };
+    let amendment = Amendment { precondition: OrderPrecondition::NONE, order: amended };
     OrderCommandRequest { at, ..request(order, OrderCommand::Amend(amendment)) }
 }
 
@@ -27,18 +28,21 @@ pub fn add_documents(
     kind: DocumentKind,
     documents: Vec<StoredDocument>,
 ) -> OrderCommandRequest {
-    let new = NewDocuments { kind, replaces: None, documents };
+    let precondition = OrderPrecondition::NONE;
+    let new = NewDocuments { kind, replaces: None, documents, precondition };
     request(order, OrderCommand::AddDocuments(new))
 }
 
 /// Returns the addition of a note at [`NOW`].
 pub fn add_note(order: OrderId, author: Actor, text: &str) -> OrderCommandRequest {
-    request(order, OrderCommand::AddNote(NewNote { author, text: text.to_owned() }))
+    let precondition = OrderPrecondition::NONE;
+    request(order, OrderCommand::AddNote(NewNote { author, text: text.to_owned(), precondition }))
 }
 
 /// Returns the withdrawal of a document by the client at [`NOW`].
 pub fn withdraw(DocumentId { order, kind, position }: DocumentId) -> OrderCommandRequest {
-    request(order, OrderCommand::Withdraw { kind, position })
+    let precondition = DocumentPrecondition::NONE;
+    request(order, OrderCommand::Withdraw { kind, position, precondition })
 }
 
 /// Returns the hold of an order by an operator until an instant; `None` ends it.

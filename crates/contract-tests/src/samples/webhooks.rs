@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use domain::{
     api_key::{Owner, Party},
     ports::{
-        Cursor, DeliveryPageQuery, EndpointEffect, NewEndpoint, ReplayBatch, Retried, Settlement,
-        WebhookAttempted, WebhookLease, WebhookQueue, WebhookRepo, WebhookSlots,
+        Cursor, DeliveryPageQuery, EndpointEffect, NewEndpoint, ReplayBatch, Replayed, Retried,
+        Settlement, WebhookAttempted, WebhookLease, WebhookQueue, WebhookRepo, WebhookSlots,
     },
     webhook::{
-        AttemptOutcome, AttemptRecord, Endpoint, EndpointId, EventType,
+        AttemptOutcome, AttemptRecord, Endpoint, EndpointId, EndpointPrecondition, EventType,
         endpoint_request::EndpointChange,
     },
 };
@@ -91,14 +91,15 @@ pub async fn call_webhooks<S: WebhookRepo + WebhookQueue>(store: &S) {
     let id = store.add(&new_endpoint(LIVE), 100).await.unwrap().unwrap().id;
     let change = EndpointChange { is_enabled: Some(true), ..EndpointChange::default() };
     store.change(LIVE, id, &change, NOW).await.unwrap().unwrap();
-    assert!(store.rotate_secret(LIVE, id, &[1], NOW).await.unwrap());
+    assert!(store.rotate_secret(LIVE, id, &[1], &EndpointPrecondition::NONE, NOW).await.unwrap());
     let secrets = store.secrets().await.unwrap().into_iter().find(|of| of.id == id).unwrap();
     assert!(store.replace_secrets(&secrets, &secrets.secrets).await.unwrap());
     store.endpoint(LIVE, id).await.unwrap().unwrap();
     assert_eq!(store.of_owner(LIVE).await.unwrap().len(), 1);
     assert_eq!(store.of_parties(&[Party::Client(CLIENT)]).await.unwrap().len(), 1);
     store.all().await.unwrap();
-    let delivery = store.add_test(LIVE, id, "key", NOW).await.unwrap().unwrap();
+    let delivery =
+        store.add_test(LIVE, id, "key", &EndpointPrecondition::NONE, NOW).await.unwrap().unwrap();
     let leases = store.lease(NOW, Duration::MINUTE, &WEBHOOK_SLOTS).await.unwrap();
     let fail = Settlement::Fail { at: NOW, error: String::new() };
     let attempted = webhook_attempted(&leases[0], fail, EndpointEffect::Failed);
@@ -110,8 +111,9 @@ pub async fn call_webhooks<S: WebhookRepo + WebhookQueue>(store: &S) {
         WebhookQueue::page(store, LIVE, id, &query).await.unwrap().unwrap();
     }
     let batch = ReplayBatch { since: NOW, until: NOW, before: None, limit: 10 };
-    assert_eq!(store.replay_batch(LIVE, id, &batch, NOW).await.unwrap(), None);
-    assert!(store.replay(LIVE, id, delivery, NOW).await.unwrap());
+    let replayed = store.replay_batch(LIVE, id, &batch, &EndpointPrecondition::NONE, NOW).await;
+    assert_eq!(replayed.unwrap(), Replayed::All);
+    assert!(store.replay(LIVE, id, delivery, &EndpointPrecondition::NONE, NOW).await.unwrap());
     assert_eq!(WebhookQueue::retry(store, delivery, NOW).await.unwrap(), Retried::Due);
     WebhookQueue::stats(store).await.unwrap();
     assert_eq!(store.unreadable(10).await.unwrap().len(), 0);
@@ -119,14 +121,19 @@ pub async fn call_webhooks<S: WebhookRepo + WebhookQueue>(store: &S) {
     store.told(id, false, NOW).await.unwrap();
     assert_eq!(store.disable_failing(NOW, NOW, NOW).await.unwrap(), [id]);
     store.told(id, true, NOW).await.unwrap();
-    assert!(store.remove(LIVE, id).await.unwrap());
+    assert!(store.remove(LIVE, id, &EndpointPrecondition::NONE).await.unwrap());
     WebhookQueue::forget(store, NOW, 10).await.unwrap();
 }
 
 /// Makes an attempt at an endpoint of [`LIVE`] that gets this status and ends the delivery. A 202
 /// comes late.
 pub async fn attempt_webhook(storage: &Storage, id: EndpointId, status: u16, at: OffsetDateTime) {
-    let delivery = storage.webhook_queue.add_test(LIVE, id, "attempt", at).await.unwrap().unwrap();
+    let delivery = storage
+        .webhook_queue
+        .add_test(LIVE, id, "attempt", &EndpointPrecondition::NONE, at)
+        .await
+        .unwrap()
+        .unwrap();
     let leases = lease_webhooks(storage, at).await;
     let lease = leases.iter().find(|lease| lease.delivery.id == delivery).unwrap();
     let failed = Settlement::Fail { at, error: format!("status {status}") };

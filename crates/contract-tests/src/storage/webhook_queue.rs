@@ -9,8 +9,8 @@ use domain::{
         Retried, Settlement, WebhookLease, WebhookSlots,
     },
     webhook::{
-        AttemptOutcome, AttemptRecord, DisabledBy, EndpointId, EventType, WebhookDelivery,
-        WebhookDeliveryId, WebhookStatus, endpoint_request::EndpointChange,
+        AttemptOutcome, AttemptRecord, DisabledBy, EndpointId, EndpointPrecondition, EventType,
+        WebhookDelivery, WebhookDeliveryId, WebhookStatus, endpoint_request::EndpointChange,
     },
 };
 use time::{Duration, OffsetDateTime};
@@ -46,7 +46,12 @@ async fn proven(storage: &Storage, count: usize) -> Vec<EndpointId> {
 
 /// Adds a test event.
 async fn add(storage: &Storage, id: EndpointId, at: OffsetDateTime) -> WebhookDeliveryId {
-    storage.webhook_queue.add_test(LIVE, id, "key", at).await.unwrap().unwrap()
+    storage
+        .webhook_queue
+        .add_test(LIVE, id, "key", &EndpointPrecondition::NONE, at)
+        .await
+        .unwrap()
+        .unwrap()
 }
 
 async fn add_many(storage: &Storage, id: EndpointId, count: usize) -> Vec<WebhookDeliveryId> {
@@ -88,6 +93,7 @@ pub async fn webhook_of_an_event_is_due_at_once(storage: &Storage) {
         endpoint,
         event: EventType::OrderCreated,
         message_key: "m".to_owned(),
+        body: Some("{}".to_owned()),
     };
     let dispatch = || Dispatch { event, mails: Vec::new(), webhooks: vec![webhook.clone()] };
     for dispatched in [1, 0] {
@@ -110,6 +116,7 @@ pub async fn webhook_of_an_event_is_due_at_once(storage: &Storage) {
     assert_eq!((leases[0].party, &leases[0].url), (LIVE.party, &new_endpoint(LIVE).url));
     assert_eq!(leases[0].secrets.current, new_endpoint(LIVE).secret);
     assert_eq!((&leases[0].secrets.older, leases[0].is_proven), (&vec![], false));
+    assert_eq!(leases[0].body.as_deref(), Some("{}"));
 }
 
 /// It has no order. A disabled or foreign endpoint gets none.
@@ -123,14 +130,22 @@ pub async fn test_event_is_due_at_once(storage: &Storage) {
     let queue = &storage.webhook_queue;
     disable(storage, endpoint, true).await;
     for (owner, id) in [(OTHER, endpoint), (LIVE, EndpointId(i64::MAX)), (LIVE, endpoint)] {
-        assert_eq!(queue.add_test(owner, id, "k", NOW).await.unwrap(), None);
+        assert_eq!(
+            queue.add_test(owner, id, "k", &EndpointPrecondition::NONE, NOW).await.unwrap(),
+            None
+        );
     }
     assert_eq!(page(storage, endpoint).await.len(), 1);
 }
 
 async fn disable(storage: &Storage, id: EndpointId, is_disabled: bool) {
     let change = EndpointChange { is_enabled: Some(!is_disabled), ..EndpointChange::default() };
-    storage.webhooks.change(LIVE, id, &change, NOW).await.unwrap().unwrap();
+    storage
+        .webhooks
+        .change(LIVE, id, &change, &EndpointPrecondition::NONE, NOW)
+        .await
+        .unwrap()
+        .unwrap();
 }
 
 /// A microsecond earlier it is not. An expired lease is given again, with another token.
@@ -247,7 +262,12 @@ pub async fn client_gets_no_more_than_its_slots(storage: &Storage) {
         (WebhookSlots { unproven: 0, ..WEBHOOK_SLOTS }, 8, 0),
         (WebhookSlots { limit: 0, ..WEBHOOK_SLOTS }, 0, 0),
     ] {
-        storage.webhook_queue.add_test(OTHER, other, "key", NOW).await.unwrap().unwrap();
+        storage
+            .webhook_queue
+            .add_test(OTHER, other, "key", &EndpointPrecondition::NONE, NOW)
+            .await
+            .unwrap()
+            .unwrap();
         let leases = lease(storage, &slots).await;
         let found =
             (leases.len() - count(&leases, other) - count(&leases, new), count(&leases, new));
@@ -293,7 +313,7 @@ pub async fn disabled_and_removed_endpoints_get_nothing(storage: &Storage) {
     let waiting = add(storage, disabled, NOW).await;
     add(storage, removed, NOW).await;
     disable(storage, disabled, true).await;
-    assert!(storage.webhooks.remove(LIVE, removed).await.unwrap());
+    assert!(storage.webhooks.remove(LIVE, removed, &EndpointPrecondition::NONE).await.unwrap());
     assert_eq!(lease_webhooks(storage, NOW).await, []);
     assert_eq!(ids_of(&storage.webhook_queue.list(false, 10).await.unwrap()), [waiting]);
     disable(storage, disabled, false).await;
@@ -309,12 +329,13 @@ pub async fn removed_endpoint_leaves_no_webhook(storage: &Storage) {
     storage.create(&new_order("F-1", NOW)).await;
     let event = storage.outbox.events(NOW, 1).await.unwrap().remove(0).id;
     let kept = endpoint(storage).await;
-    assert!(storage.webhooks.remove(LIVE, removed).await.unwrap());
+    assert!(storage.webhooks.remove(LIVE, removed, &EndpointPrecondition::NONE).await.unwrap());
     let webhook = |endpoint| NewWebhookDelivery {
         change: None,
         endpoint,
         event: EventType::OrderCreated,
         message_key: "m".to_owned(),
+        body: Some("{}".to_owned()),
     };
     let webhooks = vec![webhook(removed), webhook(kept)];
     let dispatch = Dispatch { event, mails: Vec::new(), webhooks };

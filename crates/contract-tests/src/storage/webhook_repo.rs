@@ -6,7 +6,7 @@ use domain::{
     api_key::{ClientId, Owner, Party},
     ports::{EndpointSecrets, NewEndpoint, SealedSecrets},
     webhook::{
-        DisabledBy, Endpoint, EndpointId, EventType, ROTATION_OVERLAP,
+        DisabledBy, Endpoint, EndpointId, EndpointPrecondition, EventType, ROTATION_OVERLAP,
         endpoint_request::EndpointChange,
     },
 };
@@ -29,7 +29,12 @@ async fn add(storage: &Storage, new: &NewEndpoint) -> EndpointId {
 }
 
 async fn change(storage: &Storage, id: EndpointId, change: EndpointChange) -> Endpoint {
-    let changed = storage.webhooks.change(LIVE, id, &change, NOW).await.unwrap().unwrap();
+    let changed = storage
+        .webhooks
+        .change(LIVE, id, &change, &EndpointPrecondition::NONE, NOW)
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(changed, read_endpoint(storage, id).await);
     changed
 }
@@ -95,12 +100,40 @@ pub async fn endpoint_of_another_owner_is_like_none(storage: &Storage) {
     for (owner, id) in [(TEST, id), (OTHER, id), (LIVE, EndpointId(i64::MAX))] {
         let webhooks = &storage.webhooks;
         assert_eq!(webhooks.endpoint(owner, id).await.unwrap(), None);
-        assert_eq!(webhooks.change(owner, id, &enabled(false), NOW).await.unwrap(), None);
-        assert!(!webhooks.remove(owner, id).await.unwrap());
-        assert!(!webhooks.rotate_secret(owner, id, &[1], NOW).await.unwrap());
+        assert_eq!(
+            webhooks
+                .change(owner, id, &enabled(false), &EndpointPrecondition::NONE, NOW)
+                .await
+                .unwrap(),
+            None
+        );
+        assert!(!webhooks.remove(owner, id, &EndpointPrecondition::NONE).await.unwrap());
+        assert!(
+            !webhooks
+                .rotate_secret(owner, id, &[1], &EndpointPrecondition::NONE, NOW)
+                .await
+                .unwrap()
+        );
     }
     assert_eq!(storage.webhooks.of_owner(TEST).await.unwrap(), []);
     assert_eq!(read_endpoint(storage, id).await, before);
+}
+
+/// Nor is anything sent to it.
+pub async fn endpoint_of_another_version_is_not_changed(storage: &Storage) {
+    let (webhooks, queue) = (&storage.webhooks, &storage.webhook_queue);
+    let id = add(storage, &new_endpoint(LIVE)).await;
+    let before = read_endpoint(storage, id).await;
+    let other = EndpointPrecondition::expecting(vec![]);
+    assert_eq!(webhooks.change(LIVE, id, &enabled(false), &other, NOW).await.unwrap(), None);
+    assert!(!webhooks.remove(LIVE, id, &other).await.unwrap());
+    assert!(!webhooks.rotate_secret(LIVE, id, &[1], &other, NOW).await.unwrap());
+    assert_eq!(queue.add_test(LIVE, id, "k", &other, NOW).await.unwrap(), None);
+    assert_eq!(read_endpoint(storage, id).await, before);
+    let own = EndpointPrecondition::expecting(vec![before.version()]);
+    let changed = webhooks.change(LIVE, id, &enabled(false), &own, NOW).await.unwrap().unwrap();
+    assert_ne!(changed.version(), before.version());
+    assert_eq!(webhooks.change(LIVE, id, &enabled(true), &own, NOW).await.unwrap(), None);
 }
 
 /// Each part can be changed alone.
@@ -130,7 +163,12 @@ pub async fn endpoint_is_disabled_once_and_enabled_again(storage: &Storage) {
     let disabled = Some((NOW, DisabledBy::Request));
     assert_eq!(change(storage, id, enabled(false)).await.disabled, disabled);
     let later = NOW + Duration::HOUR;
-    let again = storage.webhooks.change(LIVE, id, &enabled(false), later).await.unwrap().unwrap();
+    let again = storage
+        .webhooks
+        .change(LIVE, id, &enabled(false), &EndpointPrecondition::NONE, later)
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(again.disabled, disabled);
     assert_eq!(change(storage, id, EndpointChange::default()).await.disabled, disabled);
     assert_eq!(change(storage, id, enabled(true)).await.disabled, None);
@@ -158,16 +196,32 @@ pub async fn rotated_secrets_sign_along_until_their_ends(storage: &Storage) {
     let mut expected = SealedSecrets { current: vec![0], older: Vec::new() };
     let half = ROTATION_OVERLAP / 2;
     for (number, at) in [(1, NOW), (2, NOW + half), (3, NOW + half), (4, NOW + ROTATION_OVERLAP)] {
-        assert!(storage.webhooks.rotate_secret(LIVE, id, &[number], at).await.unwrap());
+        assert!(
+            storage
+                .webhooks
+                .rotate_secret(LIVE, id, &[number], &EndpointPrecondition::NONE, at)
+                .await
+                .unwrap()
+        );
         expected = expected.rotated(vec![number], at);
-        storage.webhook_queue.add_test(LIVE, id, "k", NOW).await.unwrap().unwrap();
+        storage
+            .webhook_queue
+            .add_test(LIVE, id, "k", &EndpointPrecondition::NONE, NOW)
+            .await
+            .unwrap()
+            .unwrap();
         assert_eq!(lease_webhooks(storage, NOW).await.remove(0).secrets, expected);
         storage.webhook_queue.forget(NOW + MICROSECOND, 10).await.unwrap();
         assert_eq!(secrets_of(storage, id).await.secrets, expected);
     }
     let rotations = (5..9).map(|number| {
         let webhooks = storage.webhooks.clone();
-        async move { webhooks.rotate_secret(LIVE, id, &[number], NOW).await.unwrap() }
+        async move {
+            webhooks
+                .rotate_secret(LIVE, id, &[number], &EndpointPrecondition::NONE, NOW)
+                .await
+                .unwrap()
+        }
     });
     assert_eq!(at_once(rotations).await, [true; 4]);
     let SealedSecrets { current, older } = secrets_of(storage, id).await.secrets;
@@ -187,7 +241,13 @@ pub async fn secrets_are_replaced_only_while_they_are_the_same(storage: &Storage
     let id = add(storage, &NewEndpoint { secret: vec![1], ..new_endpoint(LIVE) }).await;
     add(storage, &new_endpoint(LIVE)).await;
     for number in [2, 3] {
-        assert!(storage.webhooks.rotate_secret(LIVE, id, &[number], NOW).await.unwrap());
+        assert!(
+            storage
+                .webhooks
+                .rotate_secret(LIVE, id, &[number], &EndpointPrecondition::NONE, NOW)
+                .await
+                .unwrap()
+        );
     }
     let before = secrets_of(storage, id).await;
     let mut after = before.secrets.clone();
@@ -201,7 +261,7 @@ pub async fn secrets_are_replaced_only_while_they_are_the_same(storage: &Storage
     after.older.clear();
     assert!(storage.webhooks.replace_secrets(&before, &after).await.unwrap());
     assert_eq!(secrets_of(storage, id).await.secrets, after);
-    assert!(storage.webhooks.remove(LIVE, id).await.unwrap());
+    assert!(storage.webhooks.remove(LIVE, id, &EndpointPrecondition::NONE).await.unwrap());
     let before = EndpointSecrets { secrets: after.clone(), ..before };
     assert!(!storage.webhooks.replace_secrets(&before, &after).await.unwrap());
 }
@@ -254,8 +314,8 @@ pub async fn endpoint_knows_the_key_that_made_it(storage: &Storage) {
 /// It has deliveries that no other endpoint must get.
 pub async fn removed_endpoint_gives_its_identifier_to_no_other(storage: &Storage) {
     let id = add(storage, &new_endpoint(LIVE)).await;
-    assert!(storage.webhooks.remove(LIVE, id).await.unwrap());
-    assert!(!storage.webhooks.remove(LIVE, id).await.unwrap());
+    assert!(storage.webhooks.remove(LIVE, id, &EndpointPrecondition::NONE).await.unwrap());
+    assert!(!storage.webhooks.remove(LIVE, id, &EndpointPrecondition::NONE).await.unwrap());
     assert_eq!(storage.webhooks.endpoint(LIVE, id).await.unwrap(), None);
     assert!(add(storage, &new_endpoint(LIVE)).await > id);
 }

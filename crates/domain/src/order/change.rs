@@ -25,7 +25,7 @@ pub use refusal::Refusal;
 
 use time::OffsetDateTime;
 
-use crate::document::DocumentKind;
+use crate::{document::DocumentKind, precondition::DocumentPrecondition};
 
 /// A change of an order, besides that of its status or its notary.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,6 +40,8 @@ pub enum OrderCommand {
         kind: DocumentKind,
         /// Its position among the documents of this kind.
         position: u32,
+        /// The versions of the document that may be withdrawn.
+        precondition: DocumentPrecondition,
     },
     /// Adds a note.
     AddNote(NewNote),
@@ -68,7 +70,9 @@ impl OrderCommand {
         match self {
             Self::Amend(amendment) => amendment.decide(before, now),
             Self::AddDocuments(new) => new.decide(before, now).map(Some),
-            Self::Withdraw { kind, position } => withdraw::decide(*kind, *position, before, now),
+            Self::Withdraw { kind, position, precondition } => {
+                withdraw::decide(*kind, *position, precondition, before, now)
+            }
             Self::AddNote(note) => note.decide(before, now).map(Some),
             Self::Hold { until } => Ok(Some(hold::decide(*until))),
             Self::EraseDocuments => erasure::decide(before, now),
@@ -86,6 +90,7 @@ mod tests {
     };
     use crate::{
         order::stored::{Actor, OrderStatus},
+        precondition::OrderPrecondition,
         test_support::{document, stored_order},
     };
 
@@ -98,15 +103,24 @@ mod tests {
                 kind,
                 replaces,
                 documents: vec![document("d", NOW)],
+                precondition: OrderPrecondition::NONE,
             })
         };
         vec![
-            OrderCommand::Amend(Amendment { expected: None, order }),
+            OrderCommand::Amend(Amendment { precondition: OrderPrecondition::NONE, order }),
             new(DocumentKind::ToSign, None),
             new(DocumentKind::ToSign, Some(0)),
             new(DocumentKind::Signed, None),
-            OrderCommand::Withdraw { kind: DocumentKind::Signed, position: 0 },
-            OrderCommand::AddNote(NewNote { author: Actor::Client, text: "a".to_owned() }),
+            OrderCommand::Withdraw {
+                kind: DocumentKind::Signed,
+                position: 0,
+                precondition: DocumentPrecondition::NONE,
+            },
+            OrderCommand::AddNote(NewNote {
+                author: Actor::Client,
+                text: "a".to_owned(),
+                precondition: OrderPrecondition::NONE,
+            }),
             OrderCommand::EraseDocuments,
         ]
     }

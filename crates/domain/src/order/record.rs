@@ -50,7 +50,7 @@ pub const ADDRESSES: [&[&str]; 8] = [
 pub struct OrderColumns {
     /// Identifier of the signing service.
     pub signing_service_id: i64,
-    /// File number, trimmed.
+    /// File number in the form in which it is compared. The details have another form that was sent.
     pub file_number: String,
     /// The specific time, or the start of the time range, in UTC.
     #[serde(with = "time::serde::timestamp::option")]
@@ -105,6 +105,9 @@ struct Head {
     anytime: Option<bool>,
     #[serde(rename = "trace", skip_serializing_if = "Option::is_none")]
     trace: Option<TraceContext>,
+    /// The file number as it was sent, if its column has another form.
+    #[serde(rename = "number", skip_serializing_if = "Option::is_none")]
+    number: Option<String>,
 }
 
 impl OrderColumns {
@@ -116,6 +119,8 @@ impl OrderColumns {
         let Appointment { date, zone, time } = &order.appointment;
         let [at, from, to] = time.moments();
         let local = |moment: Option<Moment>| moment.map(|moment| hh_mm(moment.local));
+        let sent = order.file_number.as_str();
+        let file_number = FileNumber::comparable(sent);
         let head = Head {
             version: VERSION,
             date: date.to_string(),
@@ -125,6 +130,7 @@ impl OrderColumns {
             to: local(to),
             anytime: (*time == AppointmentTime::Anytime).then_some(true),
             trace: order.trace.clone(),
+            number: (file_number != sent).then(|| sent.to_owned()),
         };
         let details = serde_json::to_string(&Details {
             head,
@@ -134,7 +140,7 @@ impl OrderColumns {
         })?;
         Ok(Self {
             signing_service_id: order.signing_service_id.0,
-            file_number: order.file_number.as_str().to_owned(),
+            file_number,
             starts_at: at.or(from).map(|moment| moment.utc),
             ends_at: to.map(|moment| moment.utc),
             details,
@@ -150,6 +156,8 @@ impl OrderColumns {
         if head.version != VERSION {
             return Err(UnreadableOrder::Details(format!("version {}", head.version)));
         }
+        // Another system may have changed the column.
+        let sent = head.number.clone().filter(|it| FileNumber::comparable(it) == self.file_number);
         let bad = |member: &str| UnreadableOrder::Details(format!("member `{member}`"));
         Ok(Order {
             signing_service_id: SigningServiceId(self.signing_service_id),
@@ -162,7 +170,7 @@ impl OrderColumns {
                 zone: Zone::from_stored(&head.zone).ok_or_else(|| bad("zone"))?,
                 time: head.time(self.starts_at, self.ends_at)?,
             },
-            file_number: FileNumber::new(self.file_number)
+            file_number: FileNumber::new(sent.unwrap_or(self.file_number))
                 .ok_or(UnreadableOrder::Column("file_number"))?,
         })
     }

@@ -158,3 +158,18 @@ fn every_member_with_an_address_is_listed() {
     listed.sort();
     assert_eq!(found, listed);
 }
+
+/// An older instance reads the file number in the form of the column.
+#[test]
+fn file_number_is_kept_as_it_was_sent() {
+    let (composed, decomposed) = ("Jos\u{e9}", "Jose\u{301}");
+    let mut order = Golden::full().order();
+    order.file_number = FileNumber::new(decomposed.to_owned()).unwrap();
+    let record = OrderColumns::of(&order).unwrap();
+    assert_eq!(record.file_number, composed);
+    assert!(record.clone().into_order() == Ok(order));
+    // Another system has changed the column.
+    let changed = OrderColumns { file_number: "F-2".to_owned(), ..record };
+    assert_eq!(changed.into_order().unwrap().file_number.as_str(), "F-2");
+    assert!(!OrderColumns::of(&Golden::full().order()).unwrap().details.contains("number"));
+}

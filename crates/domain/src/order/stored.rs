@@ -298,6 +298,9 @@ pub struct StoredOrder {
     pub names: Names,
     /// Until when an operator keeps it from erasure. Only operators see it.
     pub held_until: Option<OffsetDateTime>,
+    /// When reads last began to show something else without a change by people: a first download, or the erasure
+    /// of documents by the retention. `None` if that never happened.
+    pub touched_at: Option<OffsetDateTime>,
     /// The client that created it.
     pub client: ClientId,
     /// The API key with which the client created it.
@@ -306,7 +309,7 @@ pub struct StoredOrder {
     pub is_test: bool,
     /// Instant of creation, to the microsecond.
     pub created_at: OffsetDateTime,
-    /// Instant of the last change, to the microsecond.
+    /// Instant of the last change by people, to the microsecond. It is the version.
     pub updated_at: OffsetDateTime,
 }
 
@@ -325,6 +328,19 @@ impl StoredOrder {
         let created = Some(OrderChange::created(self.created_at));
         let created = created.filter(|_| self.changes.len() < READ_HISTORY);
         created.into_iter().chain(self.changes.iter().cloned())
+    }
+
+    /// Returns the name of the order in the `UID` of its calendar files, and in the `References` of its mails, which
+    /// mail programs show as one conversation. The instant makes it unique among services.
+    pub fn name(&self) -> String {
+        let microseconds = self.created_at.unix_timestamp_nanos() / 1_000;
+        format!("order-{}-{microseconds}", self.id.0)
+    }
+
+    /// Returns the `UID` of the appointment in the calendar files of mails. It has no address or host name (RFC
+    /// 7986).
+    pub fn calendar_uid(&self) -> String {
+        format!("{}@notary-orders", self.name())
     }
 
     /// Returns the order as it was on creation, without documents that were added later.

@@ -1,5 +1,7 @@
 //! Texts of an order that have a type.
 
+use unicode_normalization::UnicodeNormalization as _;
+
 use crate::request::{Fault, Line, Text as _, rules::text};
 
 /// Maximum length of a status in characters.
@@ -12,7 +14,7 @@ pub const MAX_NOTE: usize = 5_000;
 pub(super) const MAX_FILE_NUMBER: usize = 100;
 
 /// The client's file or loan number: one line of 1 to 100 characters without surrounding white
-/// space. The comparison is case-sensitive.
+/// space, as it was sent. The comparison is case-sensitive, and after normalization: texts that look equal are equal.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct FileNumber(String);
 
@@ -28,18 +30,54 @@ impl FileNumber {
         Self(text)
     }
 
-    /// Returns a text as the file number of an order would be stored, to find it.
+    /// Returns a text in the form in which file numbers are compared, to find orders.
     ///
     /// # Errors
     /// No file number is such a text.
     pub fn searched(sent: String) -> Result<String, Fault> {
         let line = Line::clean(sent);
         text(MAX_FILE_NUMBER)(&line)?;
-        Ok(line.into())
+        Ok(Self::comparable(&String::from(line)))
+    }
+
+    /// Returns a text in the form in which file numbers are compared: Unicode normalization form C.
+    pub fn comparable(text: &str) -> String {
+        text.nfc().collect()
+    }
+
+    /// Returns the forms in which orders may have a comparable file number. Version 0.1.0 stored the decomposed
+    /// one of clients on macOS, too.
+    pub fn stored_forms(comparable: &str) -> Vec<String> {
+        let decomposed: String = comparable.nfd().collect();
+        let others = (decomposed != comparable).then_some(decomposed);
+        std::iter::once(comparable.to_owned()).chain(others).collect()
+    }
+
+    /// Returns whether two file numbers look equal.
+    pub fn is_same_as(&self, other: &str) -> bool {
+        self.0.nfc().eq(other.nfc())
     }
 
     /// Returns the file number as text.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn file_numbers_that_look_equal_are_equal() {
+        let (composed, decomposed) = ("Jos\u{e9}-1", "Jose\u{301}-1");
+        let number = FileNumber::new(decomposed.to_owned()).unwrap();
+        assert!(number.is_same_as(composed) && number.is_same_as(decomposed));
+        assert!(!number.is_same_as("Jose-1"));
+        assert_eq!(number.as_str(), decomposed);
+        let searched = FileNumber::searched(decomposed.to_owned()).unwrap();
+        assert_eq!(searched, composed);
+        assert_eq!(FileNumber::stored_forms(&searched), [composed, decomposed]);
+        assert_eq!(FileNumber::stored_forms("F-1"), ["F-1"]);
     }
 }

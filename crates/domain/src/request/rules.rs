@@ -108,7 +108,7 @@ pub(crate) fn closed<T: garde::Validate<Context = ()>>(
 }
 
 /// Returns the violations of an object at a JSON Pointer that must not have unknown members.
-pub(crate) fn unknown_members<T>(object: &Object<T>, at: &str) -> impl Iterator<Item = Violation> {
+pub fn unknown_members<T>(object: &Object<T>, at: &str) -> impl Iterator<Item = Violation> {
     object.unknown.iter().map(move |member| Violation {
         pointer: pointer(at, &member.name).into(),
         code: ViolationCode::UnknownMember,

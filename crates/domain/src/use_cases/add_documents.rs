@@ -6,6 +6,7 @@ use crate::{
     idempotency::{AddedRange, Answered, Attempt},
     order::{OrderBefore, OrderCommand, OrderId, change::NewDocuments},
     ports::{Changed, OrderCommandRequest, StoreError, WriteError},
+    precondition::OrderPrecondition,
     request::{Violation, ViolationCode},
     use_cases::{
         accesses::recorder::BegunAccess,
@@ -23,6 +24,8 @@ pub struct Addition {
     pub kind: DocumentKind,
     /// The position of the document that they replace, as the client sent it.
     pub replaces: Option<String>,
+    /// The versions of the order that may get them.
+    pub precondition: OrderPrecondition,
     /// The access that adds them.
     pub access: Option<BegunAccess>,
 }
@@ -109,6 +112,7 @@ impl AddDocuments {
             return self.repeat(key.owner(), addition, answered, attempt).await;
         }
         let order = OrderBefore::of(&self.intake.order(key, id).await?);
+        order.check(&addition.precondition)?;
         order.takes_documents(kind, accepted.len(), replaces)?;
         // From here on, an erasure waits for this request.
         let keys = keys_of(&accepted);
@@ -123,7 +127,12 @@ impl AddDocuments {
             }
         };
         let Uploaded { documents, at } = self.intake.store_recorded(accepted).await?;
-        let new = NewDocuments { kind, replaces, documents: documents.clone() };
+        let new = NewDocuments {
+            kind,
+            replaces,
+            documents: documents.clone(),
+            precondition: addition.precondition.clone(),
+        };
         let request = OrderCommandRequest {
             owner: Some(key.owner()),
             order: id,

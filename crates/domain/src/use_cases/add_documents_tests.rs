@@ -15,8 +15,13 @@ use crate::{
 const NOW: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
 const ID: OrderId = OrderId(1);
 
-const ADDITION: Addition =
-    Addition { order_id: ID, kind: DocumentKind::ToSign, replaces: None, access: None };
+const ADDITION: Addition = Addition {
+    order_id: ID,
+    kind: DocumentKind::ToSign,
+    replaces: None,
+    precondition: OrderPrecondition::NONE,
+    access: None,
+};
 
 fn new_documents(request: &OrderCommandRequest) -> &NewDocuments {
     let OrderCommand::AddDocuments(new) = &request.command else { panic!("{request:?}") };

@@ -11,6 +11,7 @@ use crate::{
         Changed, Clock, Cursor, NoteNumber, NoteQuery, OrderCommandRequest, OrderReader, OrderRepo,
         StoreError, WriteError,
     },
+    precondition::OrderPrecondition,
     use_cases::{
         accesses::recorder::BegunAccess, change_order::Changer, intake::answered,
         order_error::OrderError,
@@ -43,12 +44,14 @@ impl AddNote {
     /// Adds a note.
     ///
     /// # Errors
-    /// [`OrderError::TooManyNotes`]: the order has as many as it can have.
+    /// - [`OrderError::TooManyNotes`]: the order has as many as it can have.
+    /// - [`OrderError::Changed`]: the precondition is false.
     pub async fn add(
         &self,
         changer: Changer,
         id: OrderId,
         request: NoteRequest,
+        precondition: OrderPrecondition,
         attempt: Option<&Attempt>,
     ) -> Result<AddedNote, OrderError> {
         if changer.only_service.is_some() {
@@ -56,7 +59,7 @@ impl AddNote {
         }
         let at = self.clock.now();
         let kept = |it| IdempotentRequest::kept_for(it, at, self.idempotency_retention);
-        let note = NewNote { author: changer.actor, text: request.text };
+        let note = NewNote { author: changer.actor, text: request.text, precondition };
         let request = OrderCommandRequest {
             owner: Some(changer.owner),
             order: id,

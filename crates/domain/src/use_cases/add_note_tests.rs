@@ -70,9 +70,11 @@ async fn note_is_stored_with_its_author_and_its_request() {
     let (use_case, added) = use_case(|| Ok(note("b", NOW)));
     let attempt = attempt();
     for attempt in [None, Some(&attempt)] {
-        let outcome = use_case.add(CLIENT, ID, request(), attempt).await.unwrap();
+        let outcome =
+            use_case.add(CLIENT, ID, request(), OrderPrecondition::NONE, attempt).await.unwrap();
         assert_eq!(outcome, AddedNote { note: note("b", NOW), replayed: false });
-        let note = NewNote { author: Actor::Client, text: "b".to_owned() };
+        let precondition = OrderPrecondition::NONE;
+        let note = NewNote { author: Actor::Client, text: "b".to_owned(), precondition };
         let expected = OrderCommandRequest {
             owner: Some(CLIENT.owner),
             order: ID,
@@ -93,7 +95,7 @@ async fn bound_key_notes_orders_of_its_service_only() {
     for (service, is_added) in [(42, true), (43, false)] {
         let (use_case, added) = use_case(|| Ok(note("b", NOW)));
         let bound = Changer { only_service: Some(SigningServiceId(service)), ..CLIENT };
-        let outcome = use_case.add(bound, ID, request(), None).await;
+        let outcome = use_case.add(bound, ID, request(), OrderPrecondition::NONE, None).await;
         assert_eq!(outcome.is_ok(), is_added);
         assert!(is_added || matches!(outcome, Err(OrderError::Forbidden)));
         assert_eq!(added.lock().unwrap().len(), usize::from(is_added));
@@ -110,7 +112,8 @@ fn answered_as(order_id: OrderId, first: Option<u32>, fingerprint: u8) -> WriteE
 async fn repeat_gets_the_first_note() {
     let attempt = attempt();
     let (own, _) = use_case(|| Err(answered_as(ID, Some(1), 7)));
-    let repeated = own.add(CLIENT, ID, request(), Some(&attempt)).await.unwrap();
+    let repeated =
+        own.add(CLIENT, ID, request(), OrderPrecondition::NONE, Some(&attempt)).await.unwrap();
     assert_eq!(repeated, AddedNote { note: note("b", NOW), replayed: true });
     // Of another text, of another order, of the creation of an order.
     let others: [fn() -> Result<Note, WriteError>; 3] = [
@@ -120,18 +123,20 @@ async fn repeat_gets_the_first_note() {
     ];
     for other in others {
         let (use_case, _) = use_case(other);
-        let repeated = use_case.add(CLIENT, ID, request(), Some(&attempt)).await;
+        let repeated =
+            use_case.add(CLIENT, ID, request(), OrderPrecondition::NONE, Some(&attempt)).await;
         assert!(matches!(repeated, Err(OrderError::KeyReused)), "{repeated:?}");
     }
     let (in_progress, _) =
         use_case(|| Err(WriteError::KeyInUse(KeyUse::InProgress { until: NOW + Duration::HOUR })));
-    let repeated = in_progress.add(CLIENT, ID, request(), Some(&attempt)).await;
+    let repeated =
+        in_progress.add(CLIENT, ID, request(), OrderPrecondition::NONE, Some(&attempt)).await;
     assert!(matches!(repeated, Err(OrderError::InProgress { retry_after: 5 })), "{repeated:?}");
 }
 
 #[tokio::test]
 async fn rejection_is_passed_on() {
     let (use_case, _) = use_case(|| Err(Refusal::TooManyNotes.into()));
-    let outcome = use_case.add(CLIENT, ID, request(), None).await;
+    let outcome = use_case.add(CLIENT, ID, request(), OrderPrecondition::NONE, None).await;
     assert!(matches!(outcome, Err(OrderError::TooManyNotes)), "{outcome:?}");
 }

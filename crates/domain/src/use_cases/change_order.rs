@@ -15,6 +15,7 @@ use crate::{
     ports::{
         Changed, Clock, ListedOrder, OrderCommandRequest, OrderReader, OrderRepo, OrderUpdate,
     },
+    precondition::{OrderPrecondition, Versions},
     request::{Violation, ViolationCode},
     use_cases::{accesses::recorder::BegunAccess, order_error::OrderError},
 };
@@ -71,11 +72,10 @@ impl Changer {
 
 impl ChangeOrder {
     /// Sets the status and the notary of an order, and returns it. A request that changes nothing leaves
-    /// no trace. `expected` has the versions that the client has seen, by the instant of the order's last
-    /// change; `None` changes any version.
+    /// no trace.
     ///
     /// # Errors
-    /// - [`OrderError::Changed`]: the order is no expected version.
+    /// - [`OrderError::Changed`]: the precondition is false.
     /// - [`OrderError::Cancelled`]: a cancelled order does not change.
     /// - [`OrderError::Closed`]: a signed or completed order cannot be cancelled.
     pub async fn change(
@@ -83,9 +83,10 @@ impl ChangeOrder {
         changer: Changer,
         id: OrderId,
         request: &ChangeRequest,
-        expected: Option<Vec<OffsetDateTime>>,
+        precondition: &OrderPrecondition,
     ) -> Result<ListedOrder, OrderError> {
         let ChangeRequest { status, notary_id, notary } = request.clone();
+        let expected = self.expected(&changer, id, precondition).await?;
         let update = self.update(&changer, id, expected);
         let update = OrderUpdate { status, notary_id, notary, ..update };
         if let Some(changed) = self.store(&update).await? {
@@ -93,7 +94,7 @@ impl ChangeOrder {
         }
         let found = changer.find(&*self.reader, id).await?;
         let before = OrderBefore::of(&found.stored);
-        unchanged(found, request.decide(&before, update.expected.as_deref()))
+        unchanged(found, request.decide(&before, precondition))
     }
 
     /// Replaces what the client has said of an order, and returns it with the names of the `utc…` fields
@@ -101,7 +102,7 @@ impl ChangeOrder {
     ///
     /// # Errors
     /// - [`OrderError::Rejected`]: all violations, also another file number or signing service.
-    /// - [`OrderError::Changed`]: the order is no expected version.
+    /// - [`OrderError::Changed`]: the precondition is false.
     /// - [`OrderError::Cancelled`]: a cancelled order does not change.
     /// - [`OrderError::Over`]: after the appointment, the client does not change the order.
     pub async fn amend(
@@ -109,11 +110,11 @@ impl ChangeOrder {
         changer: Changer,
         id: OrderId,
         request: OrderRequest,
-        expected: Option<Vec<OffsetDateTime>>,
+        precondition: OrderPrecondition,
     ) -> Result<(ListedOrder, Vec<&'static str>), OrderError> {
         let found = changer.find(&*self.reader, id).await?;
         let immutable = immutable(&request, &found.stored.order);
-        let ParsedOrder { order, utc_disagreements } = match request.parse() {
+        let ParsedOrder { mut order, utc_disagreements } = match request.parse() {
             Ok(parsed) if immutable.is_empty() => parsed,
             parsed => {
                 let mut violations = parsed.err().unwrap_or_default();
@@ -126,10 +127,12 @@ impl ChangeOrder {
                 return Err(OrderError::rejected(violations));
             }
         };
+        // A form that looks equal is no change.
+        order.file_number = found.stored.order.file_number.clone();
         let request = OrderCommandRequest {
             owner: Some(changer.owner),
             order: id,
-            command: OrderCommand::Amend(Amendment { expected, order }),
+            command: OrderCommand::Amend(Amendment { precondition, order }),
             at: self.clock.now(),
             idempotent_request: None,
             access: changer.access.as_ref().map(BegunAccess::done),
@@ -144,16 +147,17 @@ impl ChangeOrder {
     /// seen.
     ///
     /// # Errors
-    /// - [`OrderError::Changed`]: the order is no expected version.
+    /// - [`OrderError::Changed`]: the precondition is false.
     /// - [`OrderError::Closed`]: a signed or completed order cannot be cancelled.
     pub async fn cancel(
         &self,
         changer: Changer,
         id: OrderId,
         request: &CancelRequest,
-        expected: Option<Vec<OffsetDateTime>>,
+        precondition: &OrderPrecondition,
     ) -> Result<ListedOrder, OrderError> {
         let (status, reason) = (Some(OrderStatus::CANCELLED), request.reason.clone());
+        let expected = self.expected(&changer, id, precondition).await?;
         let update = self.update(&changer, id, expected);
         let update = OrderUpdate { status, reason, ..update };
         if let Some(cancelled) = self.store(&update).await? {
@@ -161,7 +165,26 @@ impl ChangeOrder {
         }
         let found = changer.find(&*self.reader, id).await?;
         let before = OrderBefore::of(&found.stored);
-        unchanged(found, CancelRequest::decide(&before, update.expected.as_deref()))
+        unchanged(found, CancelRequest::decide(&before, precondition))
+    }
+
+    /// Returns the versions that the statement may change; `None` for any. The statement knows only versions that
+    /// are expected. So other preconditions are compared with the version of now, which it then expects.
+    async fn expected(
+        &self,
+        changer: &Changer,
+        id: OrderId,
+        precondition: &OrderPrecondition,
+    ) -> Result<Option<Vec<OffsetDateTime>>, OrderError> {
+        match &precondition.expected {
+            Versions::Any if precondition.only_expects() => Ok(None),
+            Versions::These(versions) if precondition.only_expects() => Ok(Some(versions.clone())),
+            _ => {
+                let found = changer.find(&*self.reader, id).await?.stored;
+                let is_true = precondition.is_true_of(&found.updated_at, found.updated_at);
+                Ok(Some(Vec::from_iter(is_true.then_some(found.updated_at))))
+            }
+        }
     }
 
     /// Returns a change of nothing.
@@ -198,7 +221,7 @@ impl ChangeOrder {
 /// Returns the fields of a request that must be those of the order, and are not.
 fn immutable(request: &OrderRequest, order: &Order) -> Vec<Violation> {
     let is_other_number =
-        request.file_number().is_some_and(|number| number != order.file_number.as_str());
+        request.file_number().is_some_and(|number| !order.file_number.is_same_as(number));
     let is_other_service =
         request.signing_service_id().is_some_and(|id| id != order.signing_service_id.0);
     [

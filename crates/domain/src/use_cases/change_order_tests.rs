@@ -5,7 +5,7 @@ use time::{Duration, OffsetDateTime, macros::datetime};
 use super::*;
 use crate::{
     api_key::ClientId,
-    order::StoredOrder,
+    order::{FileNumber, StoredOrder},
     ports::{MaybeErased, MockOrderReader, MockOrderRepo, StoreError},
     test_support::{clock, minimal_request, stored_order},
 };
@@ -60,8 +60,8 @@ async fn change_is_stored_with_its_actor_and_without_a_read_before_it() {
         use_case.reader = Arc::new(MockOrderReader::new());
         let expected = Some(vec![NOW]);
         let request = assign("ASSIGNED", 5);
-        let changed =
-            use_case.change(changer.clone(), ID, &request, expected.clone()).await.unwrap();
+        let precondition = OrderPrecondition::expecting(vec![NOW]);
+        let changed = use_case.change(changer.clone(), ID, &request, &precondition).await.unwrap();
 
         let update = OrderUpdate {
             owner: changer.owner,
@@ -87,7 +87,8 @@ async fn change_that_changes_nothing_returns_the_order() {
         let before = StoredOrder { notary_id: Some(5), ..order(status) };
         for (request, stores) in [(ChangeRequest::default(), 0), (assign(status, 5), 1)] {
             let (use_case, updates) = use_case(before.clone(), false);
-            let changed = use_case.change(SERVICE, ID, &request, None).await.unwrap();
+            let changed =
+                use_case.change(SERVICE, ID, &request, &OrderPrecondition::NONE).await.unwrap();
             assert_eq!(changed, before.clone().into());
             assert_eq!(updates.lock().unwrap().len(), stores);
         }
@@ -100,20 +101,69 @@ async fn unexpected_version_is_not_changed() {
     for (expected, is_seen) in [(vec![], false), (vec![NOW], false), (vec![NOW, seen], true)] {
         let (use_case, _) = use_case(order("NEW"), false);
         let request = ChangeRequest { status: Some(status("NEW")), notary_id: None, notary: None };
-        let changed = use_case.change(SERVICE, ID, &request, Some(expected.clone())).await;
+        let changed = use_case
+            .change(SERVICE, ID, &request, &OrderPrecondition::expecting(expected.clone()))
+            .await;
         assert_eq!(changed.is_ok(), is_seen);
         assert!(is_seen || matches!(changed, Err(OrderError::Changed)));
         let request = CancelRequest::default();
-        let cancelled = use_case.cancel(CLIENT, ID, &request, Some(expected)).await;
+        let cancelled =
+            use_case.cancel(CLIENT, ID, &request, &OrderPrecondition::expecting(expected)).await;
         assert_eq!(matches!(cancelled, Err(OrderError::Changed)), !is_seen);
     }
+}
+
+/// The statement expects the version that was compared.
+#[tokio::test]
+async fn other_preconditions_are_compared_with_the_version_of_now() {
+    let seen = order("NEW").updated_at;
+    let excluding = |excluded| OrderPrecondition { excluded, ..OrderPrecondition::NONE };
+    let since = |unmodified_since| OrderPrecondition {
+        unmodified_since: Some(unmodified_since),
+        ..OrderPrecondition::NONE
+    };
+    for (precondition, is_true) in [
+        (excluding(Versions::Any), false),
+        (excluding(Versions::These(vec![seen])), false),
+        (excluding(Versions::These(vec![NOW])), true),
+        (since(seen - Duration::SECOND), false),
+        (since(seen), true),
+    ] {
+        let (use_case, updates) = use_case(order("NEW"), is_true);
+        let changed = use_case.change(SERVICE, ID, &assign("ASSIGNED", 5), &precondition).await;
+        let cancelled = use_case.cancel(CLIENT, ID, &CancelRequest::default(), &precondition).await;
+        for outcome in [changed, cancelled] {
+            assert_eq!(outcome.is_ok(), is_true);
+            assert!(is_true || matches!(outcome, Err(OrderError::Changed)));
+        }
+        let expected = Some(Vec::from_iter(is_true.then_some(seen)));
+        assert!(updates.lock().unwrap().iter().all(|update| update.expected == expected));
+    }
+}
+
+/// As Python and macOS write the same name.
+#[tokio::test]
+async fn file_number_that_looks_equal_is_no_change() {
+    let mut found = order("NEW");
+    found.order.file_number = FileNumber::new("Jos\u{e9}".to_owned()).unwrap();
+    let stored = found.order.file_number.clone();
+    let (use_case, amendments) = amending(found);
+    let sent = request(|request| {
+        request["signingDetailsFormData"]["fileNumber"] = "Jose\u{301}".into();
+    });
+    use_case.amend(CLIENT, ID, sent, OrderPrecondition::NONE).await.unwrap();
+    let amendments = amendments.lock().unwrap();
+    let OrderCommand::Amend(amendment) = &amendments[0].command else { panic!() };
+    assert!(amendment.order.file_number == stored);
 }
 
 #[tokio::test]
 async fn limited_key_changes_orders_of_its_service_only() {
     let changer = Changer { only_service: Some(SigningServiceId(43)), ..CLIENT };
     let (use_case, updates) = use_case(order("NEW"), false);
-    let cancelled = use_case.cancel(changer.clone(), ID, &CancelRequest::default(), None).await;
+    let cancelled = use_case
+        .cancel(changer.clone(), ID, &CancelRequest::default(), &OrderPrecondition::NONE)
+        .await;
     assert!(matches!(cancelled, Err(OrderError::Forbidden)));
     assert_eq!(updates.lock().unwrap()[0].only_service, changer.only_service);
 }
@@ -122,7 +172,7 @@ async fn limited_key_changes_orders_of_its_service_only() {
 async fn cancelled_order_does_not_change() {
     let (use_case, _) = use_case(order("CANCELLED"), false);
     for request in [assign("NEW", 5), assign("CANCELLED", 5)] {
-        let changed = use_case.change(SERVICE, ID, &request, None).await;
+        let changed = use_case.change(SERVICE, ID, &request, &OrderPrecondition::NONE).await;
         assert!(matches!(changed, Err(OrderError::Cancelled)));
     }
 }
@@ -132,14 +182,17 @@ async fn either_side_cancels_once() {
     let request = CancelRequest { reason: Some("the borrower is ill".to_owned()) };
     for changer in [CLIENT, SERVICE] {
         let (use_case, updates) = use_case(order("ASSIGNED"), true);
-        use_case.cancel(changer.clone(), ID, &request, None).await.unwrap();
+        use_case.cancel(changer.clone(), ID, &request, &OrderPrecondition::NONE).await.unwrap();
         let updates = updates.lock().unwrap();
         let [update] = &updates[..] else { panic!("{updates:?}") };
         assert_eq!(update.status, Some(OrderStatus::CANCELLED));
         assert_eq!((update.actor, &update.reason), (changer.actor, &request.reason));
     }
     let (use_case, _) = use_case(order("CANCELLED"), false);
-    let again = use_case.cancel(CLIENT, ID, &request, Some(Vec::new())).await.unwrap();
+    let again = use_case
+        .cancel(CLIENT, ID, &request, &OrderPrecondition::expecting(Vec::new()))
+        .await
+        .unwrap();
     assert_eq!(again, order("CANCELLED").into());
 }
 
@@ -147,9 +200,11 @@ async fn either_side_cancels_once() {
 async fn signed_or_completed_order_is_not_cancelled() {
     for closed in ["SIGNED", "COMPLETED"] {
         let (use_case, _) = use_case(order(closed), false);
-        let by_cancel = use_case.cancel(CLIENT, ID, &CancelRequest::default(), None).await;
+        let by_cancel =
+            use_case.cancel(CLIENT, ID, &CancelRequest::default(), &OrderPrecondition::NONE).await;
         assert!(matches!(by_cancel, Err(OrderError::Closed)));
-        let by_change = use_case.change(SERVICE, ID, &assign("CANCELLED", 5), None).await;
+        let by_change =
+            use_case.change(SERVICE, ID, &assign("CANCELLED", 5), &OrderPrecondition::NONE).await;
         assert!(matches!(by_change, Err(OrderError::Closed)));
     }
 }
@@ -157,7 +212,8 @@ async fn signed_or_completed_order_is_not_cancelled() {
 #[tokio::test]
 async fn refusal_without_a_reason_is_temporary() {
     let (use_case, _) = use_case(order("NEW"), false);
-    let changed = use_case.change(SERVICE, ID, &assign("ASSIGNED", 5), None).await;
+    let changed =
+        use_case.change(SERVICE, ID, &assign("ASSIGNED", 5), &OrderPrecondition::NONE).await;
     assert!(matches!(changed, Err(OrderError::Store(StoreError::Unavailable(_)))));
 }
 
@@ -189,14 +245,14 @@ async fn amendment_is_stored_as_it_was_sent() {
         request["signingDetailsFormData"]["signerName"] = "Jane Roe".into();
         request["utcTimeDate"] = "2026-12-01T20:00:00Z".into();
     });
-    let expected = Some(vec![NOW]);
-    let amended = use_case.amend(CLIENT, ID, sent.clone(), expected.clone()).await.unwrap();
+    let precondition = OrderPrecondition::expecting(vec![NOW]);
+    let amended = use_case.amend(CLIENT, ID, sent.clone(), precondition.clone()).await.unwrap();
     assert_eq!(amended, (order("ASSIGNED").into(), vec!["utcTimeDate"]));
     let order = sent.parse().unwrap().order;
     let amendment = OrderCommandRequest {
         owner: Some(OWNER),
         order: ID,
-        command: OrderCommand::Amend(Amendment { expected, order }),
+        command: OrderCommand::Amend(Amendment { precondition, order }),
         at: NOW,
         idempotent_request: None,
         access: None,
@@ -233,7 +289,7 @@ async fn file_number_and_service_are_immutable() {
             ],
         ),
     ] {
-        let refused = use_case.amend(CLIENT, ID, request(change), None).await;
+        let refused = use_case.amend(CLIENT, ID, request(change), OrderPrecondition::NONE).await;
         let Err(OrderError::Rejected(rejection)) = refused else { panic!("{refused:?}") };
         let found: Vec<_> =
             rejection.violations.iter().map(|one| (&*one.pointer, one.code)).collect();
@@ -246,8 +302,8 @@ async fn file_number_and_service_are_immutable() {
 async fn limited_key_amends_orders_of_its_service_only() {
     let (use_case, amendments) = amending(order("NEW"));
     let only = |service| Changer { only_service: Some(SigningServiceId(service)), ..CLIENT };
-    let refused = use_case.amend(only(43), ID, request(|_| ()), None).await;
+    let refused = use_case.amend(only(43), ID, request(|_| ()), OrderPrecondition::NONE).await;
     assert!(matches!(refused, Err(OrderError::Forbidden)), "{refused:?}");
     assert_eq!(*amendments.lock().unwrap(), []);
-    use_case.amend(only(42), ID, request(|_| ()), None).await.unwrap();
+    use_case.amend(only(42), ID, request(|_| ()), OrderPrecondition::NONE).await.unwrap();
 }

@@ -183,6 +183,7 @@ fn created(id: OrderId, new: NewOrder) -> StoredOrder {
         // The answer has no names.
         names: Names::default(),
         held_until: None,
+        touched_at: None,
         client: new.client,
         api_key: new.api_key,
         is_test: new.is_test,

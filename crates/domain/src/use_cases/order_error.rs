@@ -42,8 +42,8 @@ pub enum OrderError {
     /// The document is withdrawn.
     #[error("the document was withdrawn")]
     Withdrawn,
-    /// The order is not the version that the client has seen.
-    #[error("the order has changed")]
+    /// A precondition is false: the order, or the document, is no version that may be changed.
+    #[error("the order is not the version that may be changed")]
     Changed,
     /// The order is cancelled, and does not change any more.
     #[error("the order is cancelled")]

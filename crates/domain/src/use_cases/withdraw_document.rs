@@ -3,6 +3,7 @@
 use crate::{
     order::{DocumentId, OrderCommand},
     ports::{Changed, OrderCommandRequest},
+    precondition::DocumentPrecondition,
     use_cases::{
         accesses::recorder::BegunAccess,
         change_order::Changer,
@@ -24,11 +25,13 @@ impl WithdrawDocument {
     /// do not count.
     ///
     /// # Errors
-    /// [`OrderError::Store`]: the document may be withdrawn. Then the sweeper deletes its bytes soon.
+    /// - [`OrderError::Store`]: the document may be withdrawn. Then the sweeper deletes its bytes soon.
+    /// - [`OrderError::Changed`]: the precondition is false.
     pub async fn withdraw(
         &self,
         changer: &Changer,
         document: DocumentId,
+        precondition: DocumentPrecondition,
     ) -> Result<(), OrderError> {
         let Intake { orders, reader, blobs, uploads, clock, .. } = &self.intake;
         changer.find(&**reader, document.order).await?;
@@ -36,7 +39,7 @@ impl WithdrawDocument {
         let request = OrderCommandRequest {
             owner: Some(changer.owner),
             order,
-            command: OrderCommand::Withdraw { kind, position },
+            command: OrderCommand::Withdraw { kind, position, precondition },
             at: clock.now(),
             idempotent_request: None,
             access: changer.access.as_ref().map(BegunAccess::done),

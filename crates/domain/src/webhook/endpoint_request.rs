@@ -1,4 +1,6 @@
-//! The bodies that create or change a webhook endpoint. Their unknown members are ignored.
+//! The bodies that create or change a webhook endpoint.
+//!
+//! Unknown members are violations: a client must not believe that it has changed them.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +10,7 @@ use serde::Deserialize;
 use crate::{
     request::{
         Member, Object, Sent, Violation, ViolationCode, Word,
-        rules::{Checked, fault, given, nullable, optional, required, text, violations},
+        rules::{Checked, closed, fault, given, nullable, optional, required, text},
     },
     webhook::EventType,
 };
@@ -138,10 +140,9 @@ impl EndpointChange {
     /// # Errors
     /// All violations.
     pub fn create(body: &NewEndpointBody) -> Result<Self, Vec<Violation>> {
-        let found = violations(body);
+        closed(body)?;
         let NewEndpointMembers { url, events, description } = &body.members;
-        let change = Self::of(url, events, description, None);
-        if found.is_empty() { Ok(change) } else { Err(found) }
+        Ok(Self::of(url, events, description, None))
     }
 
     /// Reads the body of a change.
@@ -149,11 +150,10 @@ impl EndpointChange {
     /// # Errors
     /// All violations.
     pub fn change(body: &EndpointChangeBody) -> Result<Self, Vec<Violation>> {
-        let found = violations(body);
+        closed(body)?;
         let EndpointChangeMembers { url, events, description, status } = &body.members;
         let is_enabled = status.value().map(|status| **status == *"enabled");
-        let change = Self::of(url, events, description, is_enabled);
-        if found.is_empty() { Ok(change) } else { Err(found) }
+        Ok(Self::of(url, events, description, is_enabled))
     }
 
     fn of(
@@ -197,7 +197,7 @@ mod tests {
     fn new_endpoint_needs_only_a_url() {
         let all = json!(EventType::OF_ORDERS.map(EventType::as_str));
         for events in [json!(null), all] {
-            let body = json!({ "url": " https://a.example/hook ", "events": events, "more": 1 });
+            let body = json!({ "url": " https://a.example/hook ", "events": events });
             let request = create(&body).unwrap();
             assert_eq!(request.url.as_deref(), Some("https://a.example/hook"));
             let chosen = events.is_array().then(|| EventType::OF_ORDERS.into());
@@ -229,6 +229,7 @@ mod tests {
             (json!({ "url": "h".repeat(2_001) }), ("/url", "too_long")),
             (json!({ "url": "https://a.example", "events": [] }), ("/events", "blank")),
             (json!({ "url": "https://a.example", "events": "*" }), ("/events", "wrong_type")),
+            (json!({ "url": "https://a.example", "event": [] }), ("/event", "unknown_member")),
         ] {
             assert_eq!(faults(&create(&body).unwrap_err()), [fault]);
         }
@@ -246,6 +247,8 @@ mod tests {
             ..EndpointChange::default()
         };
         assert_eq!(change(&body), Ok(expected));
+        let unknown = change(&json!({ "enabled": false }));
+        assert_eq!(faults(&unknown.unwrap_err()), [("/enabled", "unknown_member")]);
         for status in [json!("paused"), json!(true)] {
             let change = change(&json!({ "status": status }));
             assert_eq!(change.unwrap_err()[0].pointer, "/status");

@@ -5,6 +5,7 @@ use std::io::{self, ErrorKind, IsTerminal as _, Write as _};
 use anyhow::Result;
 use clap::Args;
 use domain::{
+    appointment::parse_instant,
     order::{EmailAddress, InvalidEmail},
     signing_service::MAX_NAME,
 };
@@ -229,8 +230,7 @@ pub(super) fn mode(is_test: bool) -> Value {
 
 /// Reads an instant of an argument (RFC 3339).
 pub(super) fn instant(text: &str) -> Result<OffsetDateTime, &'static str> {
-    let instant = OffsetDateTime::parse(text, &Rfc3339).ok();
-    instant
+    parse_instant(text)
         .and_then(|instant| instant.checked_to_offset(UtcOffset::UTC))
         .ok_or("must be an instant, such as 2026-12-01T08:00:00Z")
 }

@@ -14,8 +14,8 @@ use domain::{
         reencrypt_secrets::reencrypt,
     },
     webhook::{
-        AttemptOutcome, Endpoint, EndpointId, WebhookDelivery, WebhookDeliveryId,
-        endpoint_request::EndpointChangeBody,
+        AttemptOutcome, Endpoint, EndpointId, EndpointPrecondition, WebhookDelivery,
+        WebhookDeliveryId, endpoint_request::EndpointChangeBody,
     },
 };
 use serde_json::{Value, json};
@@ -186,6 +186,7 @@ async fn execute(
     storage: &Storage,
 ) -> Result<()> {
     use WebhooksCommand as Command;
+    let any = EndpointPrecondition::NONE;
     let enable = async |id, is_enabled| {
         let status = if is_enabled { "enabled" } else { "disabled" };
         change(webhooks, id, serde_json::from_value(json!({ "status": status }))?).await
@@ -212,11 +213,12 @@ async fn execute(
         Command::Enable(Listed { id }) => enable(id, true).await,
         Command::Disable(Listed { id }) => enable(id, false).await,
         Command::Delete(Listed { id }) => {
-            webhooks.delete(owner(webhooks, id).await?, EndpointId(id)).await?;
+            webhooks.delete(owner(webhooks, id).await?, EndpointId(id), &any).await?;
             print(&format!("webhook endpoint {id} is deleted\n"))
         }
         Command::RotateSecret(Listed { id }) => {
-            let secret = webhooks.rotate_secret(owner(webhooks, id).await?, EndpointId(id)).await?;
+            let secret =
+                webhooks.rotate_secret(owner(webhooks, id).await?, EndpointId(id), &any).await?;
             print(&format!("{}\n", secret.to_text()))
         }
         Command::Reencrypt => {
@@ -232,7 +234,7 @@ async fn execute(
             Ok(())
         }
         Command::Test(Listed { id }) => {
-            let delivery = webhooks.test(owner(webhooks, id).await?, EndpointId(id)).await?;
+            let delivery = webhooks.test(owner(webhooks, id).await?, EndpointId(id), &any).await?;
             print(&format!("the test is delivery {}\n", delivery.0))
         }
         Command::Deliveries { id, format } => {
@@ -248,9 +250,9 @@ async fn execute(
         Command::Replay { id, delivery, since, until } => {
             let (owner, id) = (owner(webhooks, id).await?, EndpointId(id));
             if let Some(delivery) = delivery.map(WebhookDeliveryId) {
-                webhooks.replay_delivery(owner, id, delivery).await?;
+                webhooks.replay_delivery(owner, id, delivery, &any).await?;
             } else if let Some(since) = since {
-                webhooks.replay(owner, id, since, until).await?;
+                webhooks.replay(owner, id, since, until, &any).await?;
             }
             print("the deliveries are due now\n")
         }
@@ -277,7 +279,8 @@ async fn owner(webhooks: &ManageWebhooks, id: i64) -> Result<Owner> {
 }
 
 async fn change(webhooks: &ManageWebhooks, id: i64, body: EndpointChangeBody) -> Result<()> {
-    let changed = webhooks.change(owner(webhooks, id).await?, EndpointId(id), &body).await?;
+    let any = EndpointPrecondition::NONE;
+    let changed = webhooks.change(owner(webhooks, id).await?, EndpointId(id), &body, &any).await?;
     list(&[changed], Format::TABLE)
 }
 

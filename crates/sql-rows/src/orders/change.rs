@@ -31,6 +31,7 @@ pub struct OrderBeforeRow {
     status: String,
     notary_id: Option<i64>,
     notary: Option<String>,
+    created_at: Utc,
     updated_at: Utc,
     held_until: Option<Utc>,
 }
@@ -44,6 +45,7 @@ impl OrderBeforeRow {
             status: OrderStatus::from_stored(self.status).ok_or_else(unreadable)?,
             notary_id: self.notary_id,
             notary: self.notary.as_deref().and_then(read_notary),
+            created_at: self.created_at.0,
             updated_at: self.updated_at.0,
             held_until: self.held_until.map(|until| until.0),
             order: None,
@@ -60,7 +62,6 @@ impl OrderBeforeRow {
 pub struct AgedOrderRow {
     #[diesel(embed)]
     order: OrderBeforeRow,
-    created_at: Utc,
     starts_at: Option<Utc>,
     ends_at: Option<Utc>,
     signing_date: Option<String>,
@@ -73,7 +74,7 @@ impl AgedOrderRow {
     pub fn into_aged(self) -> Result<(OrderId, OrderBefore, Age), Unreadable> {
         let instant = |at: Option<Utc>| at.map(|at| at.0);
         let age = Age {
-            created_at: self.created_at.0,
+            created_at: self.order.created_at.0,
             starts_at: instant(self.starts_at),
             ends_at: instant(self.ends_at),
             signing_date: self.signing_date.as_deref().and_then(parse_date),
@@ -128,8 +129,7 @@ pub struct AmendedColumns {
 pub struct ChangedColumns {
     updated_at: Option<Utc>,
     held_until: Option<Option<Utc>>,
-    documents_erased_at: Option<Utc>,
-    last_change_at: Option<Utc>,
+    touched_at: Option<Utc>,
 }
 
 impl ChangeRows {
@@ -179,10 +179,9 @@ impl ChangeRows {
             amended: effects.order.as_deref().zip(record.as_ref()).map(amended),
             details: record.map(|record| record.details),
             order: ChangedColumns {
-                updated_at: at,
+                updated_at: at.filter(|_| !effects.keeps_version),
+                touched_at: at.filter(|_| effects.keeps_version),
                 held_until: effects.held_until.map(|until| until.map(Utc)),
-                documents_erased_at: at.filter(|_| effects.erased_after.is_some()),
-                last_change_at: effects.erased_after.map(Utc),
             },
         })
     }

@@ -9,7 +9,7 @@ use diesel::{
 };
 use domain::{
     api_key::{ClientId, Owner},
-    order::OrderId,
+    order::{FileNumber, OrderId},
     ports::{Cursor, ListFilter, ListedOrder},
 };
 
@@ -56,10 +56,13 @@ impl OrderList<'_> {
         sql(&(columns.replace(", ", &format!("{way}, ")) + way))
     }
 
-    /// Returns whether the holders of the file number are read apart: one index has the orders that hold
-    /// it, another one the others. `None` reads all at once.
-    pub fn holders(self) -> &'static [Option<bool>] {
-        if self.filter.file_number.is_some() { &[Some(true), Some(false)] } else { &[None] }
+    /// Returns the parts in which the list is read: a file number in a form in which orders may have it, and
+    /// whether the orders hold it. One index has the holders, another one the others. Without a file number, all
+    /// are read at once.
+    pub fn parts(self) -> Vec<Option<(String, bool)>> {
+        let Some(number) = &self.filter.file_number else { return vec![None] };
+        let forms = FileNumber::stored_forms(number).into_iter();
+        forms.flat_map(|form| [true, false].map(|holds| Some((form.clone(), holds)))).collect()
     }
 }
 

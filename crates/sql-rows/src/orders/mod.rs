@@ -230,6 +230,7 @@ impl OrderRow {
             notes: Vec::new(),
             names: Names::default(),
             held_until: None,
+            touched_at: None,
             documents: stored(to_sign)?,
             signed_documents: stored(signed)?,
             is_test: self.is_test,
@@ -258,6 +259,7 @@ pub struct KeptOrderRow {
     pub id: i64,
     erased_at: Option<Utc>,
     held_until: Option<Utc>,
+    touched_at: Option<Utc>,
     #[diesel(select_expression = client_name(), select_expression_type = SqlLiteral<Nullable<Text>>)]
     client_name: Option<String>,
     #[diesel(select_expression = service_name(), select_expression_type = SqlLiteral<Nullable<Text>>)]
@@ -297,6 +299,7 @@ impl KeptOrderRow {
         Ok(MaybeErased::Whole(StoredOrder {
             names,
             held_until: self.held_until.map(|at| at.0),
+            touched_at: self.touched_at.map(|at| at.0),
             ..stored
         }))
     }

@@ -79,7 +79,7 @@ pub fn put_offs(waiting: &[Waiting], leased: &[i64]) -> Vec<i64> {
 
 /// Returns the leases of rows, in the order of their choice, and the rows that cannot be read.
 pub fn leases(
-    rows: Vec<(WebhookDeliveryRow, i64)>,
+    rows: Vec<(WebhookDeliveryRow, i64, Option<String>)>,
     waiting: Vec<Waiting>,
     chosen: &[i64],
 ) -> (Vec<WebhookLease>, Vec<i64>) {
@@ -87,10 +87,10 @@ pub fn leases(
         waiting.into_iter().map(|waiting| (waiting.target.id, waiting.target)).collect();
     let place: HashMap<i64, usize> = chosen.iter().copied().zip(0..).collect();
     let (mut leases, mut unreadable) = (Vec::new(), Vec::new());
-    for (row, token) in rows {
+    for (row, token, body) in rows {
         let Some(target) = targets.get(&row.endpoint_id) else { continue };
         let id = row.id;
-        match row.into_lease(token, target.clone()) {
+        match row.into_lease(token, body, target.clone()) {
             Ok(lease) => leases.push(lease),
             Err(_) => unreadable.push(id),
         }

@@ -37,18 +37,29 @@ pub fn attempted_webhooks_of_erased(at: Utc) -> _ {
         .filter(webhook_deliveries::due_at.gt(at))
 }
 
-/// Selects the webhooks of orders that wait.
+/// Selects the webhooks of orders that wait, or have a body.
 #[auto_type(no_type_alias)]
-pub fn waiting_webhooks_of(orders: Vec<i64>) -> _ {
+pub fn erasable_webhooks_of(orders: Vec<i64>) -> _ {
     let waits: is_waiting = is_waiting();
-    webhook_deliveries::table.filter(webhook_deliveries::order_id.eq_any(orders).and(waits))
+    webhook_deliveries::table
+        .filter(webhook_deliveries::order_id.eq_any(orders))
+        .filter(waits.or(webhook_deliveries::body.is_not_null()))
+}
+
+/// Selects webhooks by identifier, to remove their bodies: these name the file numbers of their orders.
+#[auto_type(no_type_alias)]
+pub fn webhooks_with_bodies(ids: Vec<i64>) -> _ {
+    webhook_deliveries::table
+        .filter(webhook_deliveries::id.eq_any(ids))
+        .filter(webhook_deliveries::body.is_not_null())
 }
 
 /// Selects those of the webhooks that a worker attempts.
 #[auto_type(no_type_alias)]
 pub fn attempted_webhooks(ids: Vec<i64>) -> _ {
+    let waits: is_waiting = is_waiting();
     webhook_deliveries::table
-        .filter(webhook_deliveries::id.eq_any(ids))
+        .filter(webhook_deliveries::id.eq_any(ids).and(waits))
         .filter(webhook_deliveries::leased_until.is_not_null())
 }
 
@@ -77,6 +88,7 @@ pub struct NewWebhookRow {
     event: &'static str,
     change: Option<String>,
     message_key: String,
+    body: Option<String>,
     created_at: Utc,
     due_at: Utc,
 }
@@ -84,10 +96,10 @@ pub struct NewWebhookRow {
 impl NewWebhookRow {
     /// Returns the row of a webhook for an event at an instant.
     pub fn new(new: NewWebhookDelivery, order_id: Option<i64>, at: Utc, due_at: Utc) -> Self {
-        let NewWebhookDelivery { endpoint, event, change, message_key } = new;
+        let NewWebhookDelivery { endpoint, event, change, message_key, body } = new;
         let (endpoint_id, event) = (endpoint.0, event.as_str());
         let change = change.as_ref().map(stored_change);
-        Self { endpoint_id, order_id, event, change, message_key, created_at: at, due_at }
+        Self { endpoint_id, order_id, event, change, message_key, body, created_at: at, due_at }
     }
 }
 
@@ -137,9 +149,15 @@ impl WebhookDeliveryRow {
     }
 
     /// Returns the lease of the delivery.
-    pub fn into_lease(self, token: i64, target: TargetRow) -> Result<WebhookLease, Unreadable> {
+    pub fn into_lease(
+        self,
+        token: i64,
+        body: Option<String>,
+        target: TargetRow,
+    ) -> Result<WebhookLease, Unreadable> {
         Ok(WebhookLease {
             delivery: self.into_delivery()?,
+            body,
             token,
             party: party_of(target.party),
             is_proven: target.is_proven(),

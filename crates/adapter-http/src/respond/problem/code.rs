@@ -68,8 +68,8 @@ problem_codes! {
     TooManyNotes = CONFLICT, "too_many_notes", "Too many notes";
     /// Too many addresses would know the order.
     TooManyAddresses = CONFLICT, "too_many_addresses", "Too many addresses";
-    /// The order is not the version that the client expects.
-    PreconditionFailed = PRECONDITION_FAILED, "precondition_failed", "The order has changed";
+    /// The order, document or webhook is no version that the request may change.
+    PreconditionFailed = PRECONDITION_FAILED, "precondition_failed", "A precondition is false";
     /// Another request with the idempotency key is in progress.
     IdempotencyInFlight = CONFLICT, "idempotency_in_flight",
         "A request with the same idempotency key is in progress";

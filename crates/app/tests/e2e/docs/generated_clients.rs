@@ -178,6 +178,7 @@ async fn types_of_openapi_typescript_and_schemas_of_hey_api_compile_and_work() {
     let expected = [
         "created 1 2026-12-01",
         "read NEW en",
+        "changed NEW",
         &deed,
         "created 2 2026-12-01 2",
         "read NEW Zo\u{eb} \u{5f35} \u{1f44b}",

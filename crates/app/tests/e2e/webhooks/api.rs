@@ -28,6 +28,7 @@ on_both_wirings! {
     tests_and_replays_reach_the_webhook,
     events_of_a_disabled_webhook_wait_until_it_is_enabled,
     failure_is_retried_under_the_same_identifier_and_410_ends_all_attempts,
+    body_of_an_event_never_changes,
     unknown_event_of_an_endpoint_holds_up_no_other_and_doctor_names_it,
     secrets_move_to_another_key_and_older_ones_sign_along,
 }
@@ -324,6 +325,31 @@ async fn failure_is_retried_under_the_same_identifier_and_410_ends_all_attempts(
     assert_eq!(requests[0].header("webhook-id"), requests[1].header("webhook-id"));
     assert_eq!(requests[0].body, requests[1].body);
     client.settled(&webhook).await;
+}
+
+/// Its order was cancelled meanwhile.
+async fn body_of_an_event_never_changes(kind: Kind) {
+    let (app, receiver) = (start(kind).await, Receiver::answering([500, 204, 204]));
+    let client = Client::new(&app).await;
+    let body = json!({ "url": receiver.url("/"), "events": ["order.note_added"] });
+    let (webhook, _) = client.webhook(&body).await;
+    let id = client.new_order("F-1").await;
+    client.post_json(&format!("/api/order/{id}/notes"), &json!({ "text": "a" })).await;
+    eventually_async(async || !client.read(&webhook).await["failing_since"].is_null()).await;
+    client.post_json(&format!("/api/order/{id}/cancel"), &json!({})).await;
+    app.clock.advance(Duration::seconds(10));
+    receiver.webhooks(2).await;
+    client.settled(&webhook).await;
+    let since = json!({ "since": "2000-01-01T00:00:00Z" });
+    client.post_json(&format!("{webhook}/replay"), &since).await;
+
+    let requests = receiver.webhooks(3).await;
+    let event: Value = serde_json::from_slice(&requests[0].body).unwrap();
+    assert_eq!(event["data"]["order_status"], "NEW");
+    for request in &requests {
+        assert_eq!(request.body, requests[0].body);
+        assert_eq!(request.header("webhook-id"), requests[0].header("webhook-id"));
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

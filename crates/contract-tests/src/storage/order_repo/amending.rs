@@ -10,6 +10,7 @@ use domain::{
         Refusal, SigningServiceId, change::Amendment,
     },
     ports::{Changed, ListedOrder, NewOrder, OrderCommandRequest, OrderUpdate, WriteError},
+    precondition::OrderPrecondition,
     trace_context::TraceContext,
     webhook::{EventChange, EventType},
 };
@@ -37,7 +38,10 @@ pub(super) fn of_versions(
     versions: Vec<OffsetDateTime>,
 ) -> OrderCommandRequest {
     let OrderCommand::Amend(amendment) = request.command else { panic!("{request:?}") };
-    let command = OrderCommand::Amend(Amendment { expected: Some(versions), ..amendment });
+    let command = OrderCommand::Amend(Amendment {
+        precondition: OrderPrecondition::expecting(versions),
+        ..amendment
+    });
     OrderCommandRequest { command, ..request }
 }
 

@@ -1,8 +1,10 @@
 //! Webhooks that wait or have ended: their pages, replays, lists and numbers.
 
 use domain::{
-    ports::{Cursor, DeliveryPageQuery, EndpointEffect, ReplayBatch, Retried, Settlement},
-    webhook::{EndpointId, WebhookDeliveryId},
+    ports::{
+        Cursor, DeliveryPageQuery, EndpointEffect, ReplayBatch, Replayed, Retried, Settlement,
+    },
+    webhook::{EndpointId, EndpointPrecondition, WebhookDeliveryId},
 };
 use time::Duration;
 
@@ -62,19 +64,37 @@ pub async fn ended_webhook_is_replayed(storage: &Storage) {
         let lease = lease_webhooks(storage, NOW).await.remove(0);
         settle_webhook(storage, &lease, settlement, EndpointEffect::None, NOW).await;
         let queue = &storage.webhook_queue;
-        assert!(!queue.replay(OTHER, endpoint, id, later).await.unwrap());
-        assert!(!queue.replay(LIVE, EndpointId(i64::MAX), id, later).await.unwrap());
+        let other = EndpointPrecondition::expecting(vec![]);
+        assert!(!queue.replay(LIVE, endpoint, id, &other, later).await.unwrap());
+        assert!(
+            !queue.replay(OTHER, endpoint, id, &EndpointPrecondition::NONE, later).await.unwrap()
+        );
+        assert!(
+            !queue
+                .replay(LIVE, EndpointId(i64::MAX), id, &EndpointPrecondition::NONE, later)
+                .await
+                .unwrap()
+        );
         let unknown = WebhookDeliveryId(i64::MAX);
-        assert!(!queue.replay(LIVE, endpoint, unknown, later).await.unwrap());
+        assert!(
+            !queue
+                .replay(LIVE, endpoint, unknown, &EndpointPrecondition::NONE, later)
+                .await
+                .unwrap()
+        );
         assert_eq!(lease_webhooks(storage, later).await, []);
-        assert!(queue.replay(LIVE, endpoint, id, later).await.unwrap());
+        assert!(
+            queue.replay(LIVE, endpoint, id, &EndpointPrecondition::NONE, later).await.unwrap()
+        );
         let again = lease_webhooks(storage, later).await.remove(0);
         assert_eq!((again.delivery.id, again.delivery.failures), (id, 0));
         assert_eq!(again.delivery.message_key, lease.delivery.message_key);
         assert_eq!(again.delivery.created_at, NOW);
         assert_eq!(again.delivery.attempts.len(), 1);
         // A replay leaves the lease of a worker alone.
-        assert!(queue.replay(LIVE, endpoint, id, later).await.unwrap());
+        assert!(
+            queue.replay(LIVE, endpoint, id, &EndpointPrecondition::NONE, later).await.unwrap()
+        );
         assert_eq!(lease_webhooks(storage, later).await, []);
         settle_webhook(storage, &again, Settlement::Done, EndpointEffect::None, NOW).await;
     }
@@ -102,11 +122,21 @@ pub async fn webhooks_of_a_time_are_replayed(storage: &Storage) {
         limit: 2,
     };
     let queue = &storage.webhook_queue;
-    assert_eq!(queue.replay_batch(OTHER, endpoint, &range(None), at).await.unwrap(), None);
+    let none = EndpointPrecondition::NONE;
+    let other = EndpointPrecondition::expecting(vec![]);
+    for (owner, precondition) in [(OTHER, &none), (LIVE, &other)] {
+        let refused = queue.replay_batch(owner, endpoint, &range(None), precondition, at).await;
+        assert_eq!(refused.unwrap(), Replayed::Refused);
+    }
     assert_eq!(lease_webhooks(storage, at).await, []);
     let (mut before, mut calls) = (None, 0);
     while calls == 0 || before.is_some() {
-        before = queue.replay_batch(LIVE, endpoint, &range(before), at).await.unwrap();
+        let replayed = queue.replay_batch(LIVE, endpoint, &range(before), &none, at).await;
+        before = match replayed.unwrap() {
+            Replayed::UpTo(delivery) => Some(delivery),
+            Replayed::All => None,
+            Replayed::Refused => panic!(),
+        };
         calls += 1;
         assert!(calls <= 5);
     }

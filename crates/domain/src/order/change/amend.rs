@@ -9,11 +9,14 @@ use super::{
     effects::{NewEvent, OrderEffects},
     refusal::Refusal,
 };
-use crate::order::{
-    EmailAddress, Order,
-    event::{EventChange, EventType, MailContent},
-    record::OrderColumns,
-    stored::{Actor, ChangeKind, OrderStatus},
+use crate::{
+    order::{
+        EmailAddress, Order,
+        event::{EventChange, EventType, MailContent},
+        record::OrderColumns,
+        stored::{Actor, ChangeKind, OrderStatus},
+    },
+    precondition::OrderPrecondition,
 };
 
 /// Maximum number of addresses of the client's side that know an order: its contacts, and those that have
@@ -23,8 +26,8 @@ pub const MAX_TOLD: usize = 200;
 /// An order as its client wants it to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Amendment {
-    /// The versions that may be changed, by the instant of the order's last change; `None` for any.
-    pub expected: Option<Vec<OffsetDateTime>>,
+    /// The versions of the order that may be changed.
+    pub precondition: OrderPrecondition,
     /// The order as it is to be. Its file number and its signing service are those that it has.
     pub order: Box<Order>,
 }
@@ -38,7 +41,7 @@ impl Amendment {
         now: OffsetDateTime,
     ) -> Result<Option<OrderEffects>, Refusal> {
         let Some(found) = &before.order else { return Err(Refusal::NoSuchOrder) };
-        before.expect_version(self.expected.as_deref())?;
+        before.check(&self.precondition)?;
         let changed = found.fields_changed_by(&self.order);
         if changed.is_empty() {
             return Ok(None);
@@ -85,7 +88,8 @@ mod tests {
     fn amendment(lender: Option<&str>, expected: Option<Vec<OffsetDateTime>>) -> Amendment {
         let mut order = before().order.unwrap();
         order.signing.lender = lender.map(str::to_owned);
-        Amendment { expected, order }
+        let precondition = expected.map_or_else(Default::default, OrderPrecondition::expecting);
+        Amendment { precondition, order }
     }
 
     #[test]

@@ -4,11 +4,12 @@ use time::OffsetDateTime;
 
 use super::{effects::WithdrawnDocument, refusal::Refusal};
 use crate::{
-    document::{DocumentKind, ObjectKey},
+    document::{DocumentKind, ObjectKey, Sha256Digest},
     order::{
         EmailAddress, Order,
         stored::{Actor, ChangeKind, Notary, OrderChange, OrderStatus, StoredOrder, after},
     },
+    precondition::OrderPrecondition,
 };
 
 /// An order as a decision finds it.
@@ -22,6 +23,8 @@ pub struct OrderBefore {
     pub notary_id: Option<i64>,
     /// Who the notary is.
     pub notary: Option<Notary>,
+    /// The instant of creation.
+    pub created_at: OffsetDateTime,
     /// The instant of the last change.
     pub updated_at: OffsetDateTime,
     /// Until when an operator keeps the order from erasure.
@@ -47,6 +50,10 @@ pub struct DocumentBefore {
     pub key: Option<ObjectKey>,
     /// Its name.
     pub name: String,
+    /// SHA-256 of the bytes.
+    pub sha256: Sha256Digest,
+    /// The instant when the order got it; `None` if it was created with it.
+    pub added_at: Option<OffsetDateTime>,
     /// The position of the document that replaced it.
     pub replaced_by: Option<u32>,
 }
@@ -60,6 +67,8 @@ impl OrderBefore {
                 position,
                 key: document.key.clone(),
                 name: document.name.clone(),
+                sha256: document.sha256,
+                added_at: Some(document.created_at),
                 replaced_by: document.replaced_by,
             })
         };
@@ -68,6 +77,7 @@ impl OrderBefore {
             status: order.status.clone(),
             notary_id: order.notary_id,
             notary: order.notary.clone(),
+            created_at: order.created_at,
             updated_at: order.updated_at,
             held_until: order.held_until,
             order: Some(order.order.clone()),
@@ -82,16 +92,13 @@ impl OrderBefore {
         after(self.updated_at, now)
     }
 
-    /// Refuses an order that is no expected version. `None` expects any.
-    pub(super) fn expect_version(
-        &self,
-        expected: Option<&[OffsetDateTime]>,
-    ) -> Result<(), Refusal> {
-        if expected.is_none_or(|versions| versions.contains(&self.updated_at)) {
-            Ok(())
-        } else {
-            Err(Refusal::Changed)
-        }
+    /// Refuses a change whose precondition is false.
+    ///
+    /// # Errors
+    /// [`Refusal::Changed`]
+    pub fn check(&self, precondition: &OrderPrecondition) -> Result<(), Refusal> {
+        let is_true = precondition.is_true_of(&self.updated_at, self.updated_at);
+        if is_true { Ok(()) } else { Err(Refusal::Changed) }
     }
 
     /// Returns the documents of a kind.

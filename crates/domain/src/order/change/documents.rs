@@ -13,6 +13,7 @@ use crate::{
         event::{EventChange, EventType},
         stored::{Actor, ChangeKind, OrderChange, OrderStatus},
     },
+    precondition::OrderPrecondition,
 };
 
 /// Documents to add to an order.
@@ -24,6 +25,8 @@ pub struct NewDocuments {
     pub replaces: Option<u32>,
     /// The documents. They are in the blob store, and the upload ledger has their keys.
     pub documents: Vec<StoredDocument>,
+    /// The versions of the order that may get them.
+    pub precondition: OrderPrecondition,
 }
 
 impl OrderBefore {
@@ -83,7 +86,8 @@ impl NewDocuments {
         before: &OrderBefore,
         now: OffsetDateTime,
     ) -> Result<OrderEffects, Refusal> {
-        let Self { kind, replaces, documents } = self;
+        let Self { kind, replaces, documents, precondition } = self;
+        before.check(precondition)?;
         let range = before.takes_documents(*kind, documents.len(), *replaces)?;
         let at = before.changed_at(now);
         let positions = range.first_position..range.first_position.saturating_add(range.count);
@@ -131,7 +135,7 @@ mod tests {
 
     fn new(kind: DocumentKind, replaces: Option<u32>, count: usize) -> NewDocuments {
         let documents = (0..count).map(|number| document(&format!("new {number}"), NOW)).collect();
-        NewDocuments { kind, replaces, documents }
+        NewDocuments { kind, replaces, documents, precondition: OrderPrecondition::NONE }
     }
 
     fn added(new: &NewDocuments, before: &OrderBefore) -> OrderEffects {
@@ -239,5 +243,12 @@ mod tests {
             }
             assert!(new(kind, None, 1).decide(&held(), NOW).is_ok());
         }
+    }
+
+    #[test]
+    fn other_version_takes_no_documents() {
+        let precondition = OrderPrecondition::expecting(vec![NOW]);
+        let new = NewDocuments { precondition, ..new(DocumentKind::ToSign, None, 1) };
+        assert_eq!(new.decide(&before(), NOW), Err(Refusal::Changed));
     }
 }

@@ -14,14 +14,15 @@ use crate::{
 /// The rows and columns that a change of an order stores.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OrderEffects {
-    /// The instant of the change, and of the order's last change. `None` if the sides do not see it.
+    /// The instant of the change, and of the order's last change unless the version stays. `None` if the sides do
+    /// not see it.
     pub at: Option<OffsetDateTime>,
     /// The client's data in place of the stored one.
     pub order: Option<Box<Order>>,
     /// The end of the hold in place of the stored one.
     pub held_until: Option<Option<OffsetDateTime>>,
-    /// The last change before an erasure of documents, from which the retention of the order counts.
-    pub erased_after: Option<OffsetDateTime>,
+    /// Whether the version stays: the change is not one of people.
+    pub keeps_version: bool,
     /// The new documents, by position.
     pub added: Vec<AddedDocument>,
     /// The document to sign that the first of them replaces.

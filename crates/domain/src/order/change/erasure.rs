@@ -26,7 +26,7 @@ pub enum Retained {
 
 /// The orders or documents that are due: their orders' appointment and last change lie before `before`.
 /// An order with no time of day has its appointment until its date is over everywhere. Orders on hold
-/// at `now` are never due. The erasure of its documents by the retention is no change of an order here.
+/// at `now` are never due. The erasure of its documents by the retention is no change of an order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Due {
     /// Whether orders or documents are erased.
@@ -48,7 +48,7 @@ pub struct Age {
     pub ends_at: Option<OffsetDateTime>,
     /// The date of the appointment in its zone.
     pub signing_date: Option<Date>,
-    /// The last erasure of its documents by the retention.
+    /// The last erasure of its documents by the retention of version 0.1.0, which was a change of the order.
     pub documents_erased_at: Option<OffsetDateTime>,
     /// The last change before that erasure.
     pub last_change_at: Option<OffsetDateTime>,
@@ -118,8 +118,7 @@ pub(super) fn decide(
     });
     Ok(Some(OrderEffects {
         at: Some(at),
-        // No erasure: it has left no documents, so a change has brought those of today.
-        erased_after: Some(before.updated_at),
+        keeps_version: true,
         entry: Some(before.entry(ChangeKind::DocumentsErased, Actor::Operator, at)),
         events: events.collect(),
         withdrawn,
@@ -223,7 +222,7 @@ mod tests {
         let withdrawn: Vec<_> =
             effects.withdrawn.iter().map(|it| (it.kind, it.position, it.is_erased)).collect();
         assert_eq!(withdrawn, [(DocumentKind::ToSign, 1, true), (DocumentKind::Signed, 0, true)]);
-        assert_eq!((effects.at, effects.erased_after), (Some(NOW), Some(SEEN)));
+        assert_eq!((effects.at, effects.keeps_version), (Some(NOW), true));
         let entry = effects.entry.unwrap();
         assert_eq!((entry.kind, entry.actor), (ChangeKind::DocumentsErased, Actor::Operator));
         let told = |position, actor| {

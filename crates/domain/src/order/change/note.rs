@@ -7,9 +7,12 @@ use super::{
     effects::{AddedRange, NewEvent, OrderEffects},
     refusal::Refusal,
 };
-use crate::order::{
-    event::{EventChange, EventType, MailContent},
-    stored::{Actor, Note},
+use crate::{
+    order::{
+        event::{EventChange, EventType, MailContent},
+        stored::{Actor, Note},
+    },
+    precondition::OrderPrecondition,
 };
 
 /// Maximum number of notes of an order.
@@ -22,6 +25,8 @@ pub struct NewNote {
     pub author: Actor,
     /// Its text.
     pub text: String,
+    /// The versions of the order that may get it.
+    pub precondition: OrderPrecondition,
 }
 
 conceal!(NewNote);
@@ -34,9 +39,10 @@ impl NewNote {
         before: &OrderBefore,
         now: OffsetDateTime,
     ) -> Result<OrderEffects, Refusal> {
+        before.check(&self.precondition)?;
         let position = u32::try_from(before.notes).ok().filter(|_| before.notes < MAX_NOTES);
         let first_position = position.ok_or(Refusal::TooManyNotes)?;
-        let Self { author, text } = self.clone();
+        let Self { author, text, .. } = self.clone();
         let at = before.changed_at(now);
         let event = NewEvent::telling(EventType::NoteAdded, EventChange::Note { author });
         let content = Some(MailContent::Note { author, text: text.clone() });
@@ -59,7 +65,8 @@ mod tests {
     };
 
     fn note(author: Actor) -> NewNote {
-        NewNote { author, text: "Ring twice.".to_owned() }
+        let precondition = OrderPrecondition::NONE;
+        NewNote { author, text: "Ring twice.".to_owned(), precondition }
     }
 
     /// Only the mail has the text.
@@ -89,6 +96,13 @@ mod tests {
         for notes in [MAX_NOTES, usize::MAX] {
             assert_eq!(add(notes), Err(Refusal::TooManyNotes));
         }
+    }
+
+    #[test]
+    fn other_version_takes_no_note() {
+        let precondition = OrderPrecondition::expecting(vec![NOW]);
+        let note = NewNote { precondition, ..note(Actor::Client) };
+        assert_eq!(note.decide(&before(), NOW), Err(Refusal::Changed));
     }
 
     #[test]

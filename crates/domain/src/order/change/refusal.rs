@@ -9,8 +9,8 @@ pub enum Refusal {
     /// An operator has erased the order.
     #[error("the order was erased")]
     Erased,
-    /// The order is no expected version.
-    #[error("the order has changed")]
+    /// A precondition is false: the order, or the document, is no version that may be changed.
+    #[error("the order is not the version that may be changed")]
     Changed,
     /// The order is cancelled, and does not change any more.
     #[error("the order is cancelled")]

@@ -3,12 +3,13 @@
 //! One statement changes the order, and does nothing if these rules forbid it: it gets its lists of
 //! statuses from here. What is decided here afterwards is why it did nothing.
 
-use time::OffsetDateTime;
-
 use super::{before::OrderBefore, refusal::Refusal};
-use crate::order::{
-    change_request::{CancelRequest, ChangeRequest},
-    stored::OrderStatus,
+use crate::{
+    order::{
+        change_request::{CancelRequest, ChangeRequest},
+        stored::OrderStatus,
+    },
+    precondition::OrderPrecondition,
 };
 
 impl OrderStatus {
@@ -23,17 +24,17 @@ impl OrderStatus {
 }
 
 impl ChangeRequest {
-    /// Returns whether the request changes the order. A version that is not expected is refused, also if
-    /// nothing would change. `expected` are the versions that may be changed; `None` is any.
+    /// Returns whether the request changes the order. A version that must not be changed is refused, also if
+    /// nothing would change.
     ///
     /// # Errors
     /// [`Refusal::Changed`], [`Refusal::Cancelled`], [`Refusal::Closed`]
     pub fn decide(
         &self,
         before: &OrderBefore,
-        expected: Option<&[OffsetDateTime]>,
+        precondition: &OrderPrecondition,
     ) -> Result<bool, Refusal> {
-        before.expect_version(expected)?;
+        before.check(precondition)?;
         let changes = self.status.as_ref().is_some_and(|status| *status != before.status)
             || self.notary_id.is_some_and(|notary_id| notary_id != before.notary_id)
             || self.notary.as_ref().is_some_and(|notary| *notary != before.notary);
@@ -57,24 +58,25 @@ impl CancelRequest {
     ///
     /// # Errors
     /// [`Refusal::Changed`], [`Refusal::Closed`]
-    pub fn decide(
-        before: &OrderBefore,
-        expected: Option<&[OffsetDateTime]>,
-    ) -> Result<bool, Refusal> {
+    pub fn decide(before: &OrderBefore, precondition: &OrderPrecondition) -> Result<bool, Refusal> {
         if before.status == OrderStatus::CANCELLED {
-            return Ok(false);
+            let may_repeat = precondition.is_true_of_repeat(&before.updated_at);
+            return if may_repeat { Ok(false) } else { Err(Refusal::Changed) };
         }
         let status = Some(OrderStatus::CANCELLED);
-        ChangeRequest { status, ..ChangeRequest::default() }.decide(before, expected)
+        ChangeRequest { status, ..ChangeRequest::default() }.decide(before, precondition)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::order::{
-        change::before::tests::{NOW, SEEN, before, with_status},
-        stored::Notary,
+    use crate::{
+        order::{
+            change::before::tests::{NOW, SEEN, before, with_status},
+            stored::Notary,
+        },
+        precondition::Versions,
     };
 
     fn to(status: OrderStatus) -> ChangeRequest {
@@ -90,7 +92,10 @@ mod tests {
         let cancelled = with_status(&OrderStatus::CANCELLED);
         let assigns = ChangeRequest { notary_id: Some(Some(7)), ..to(OrderStatus::CANCELLED) };
         for request in [to(OrderStatus::NEW), assigns] {
-            assert_eq!(request.decide(&cancelled, None), Err(Refusal::Cancelled));
+            assert_eq!(
+                request.decide(&cancelled, &OrderPrecondition::NONE),
+                Err(Refusal::Cancelled)
+            );
         }
     }
 
@@ -98,9 +103,15 @@ mod tests {
     fn signed_or_completed_order_changes_and_is_not_cancelled() {
         for closed in OrderStatus::CLOSED {
             let before = with_status(&closed);
-            assert_eq!(to(OrderStatus::NEW).decide(&before, None), Ok(true));
-            assert_eq!(to(OrderStatus::CANCELLED).decide(&before, None), Err(Refusal::Closed));
-            assert_eq!(CancelRequest::decide(&before, None), Err(Refusal::Closed));
+            assert_eq!(to(OrderStatus::NEW).decide(&before, &OrderPrecondition::NONE), Ok(true));
+            assert_eq!(
+                to(OrderStatus::CANCELLED).decide(&before, &OrderPrecondition::NONE),
+                Err(Refusal::Closed)
+            );
+            assert_eq!(
+                CancelRequest::decide(&before, &OrderPrecondition::NONE),
+                Err(Refusal::Closed)
+            );
         }
     }
 
@@ -108,7 +119,10 @@ mod tests {
     fn order_in_any_other_status_is_cancelled() {
         for status in OrderStatus::USUAL {
             if !OrderStatus::CLOSED.contains(&status) && !OrderStatus::FINAL.contains(&status) {
-                assert_eq!(CancelRequest::decide(&with_status(&status), None), Ok(true));
+                assert_eq!(
+                    CancelRequest::decide(&with_status(&status), &OrderPrecondition::NONE),
+                    Ok(true)
+                );
             }
         }
     }
@@ -127,7 +141,10 @@ mod tests {
                 ..to(status)
             };
             for request in [same, ChangeRequest::default()] {
-                assert_eq!(request.decide(&before, Some(&[SEEN])), Ok(false));
+                assert_eq!(
+                    request.decide(&before, &OrderPrecondition::expecting(vec![SEEN])),
+                    Ok(false)
+                );
             }
         }
     }
@@ -141,18 +158,18 @@ mod tests {
             ChangeRequest { notary: Some(Some(notary("Kim"))), ..ChangeRequest::default() },
             ChangeRequest { notary: Some(None), ..ChangeRequest::default() },
         ] {
-            assert_eq!(request.decide(&before, None), Ok(true));
+            assert_eq!(request.decide(&before, &OrderPrecondition::NONE), Ok(true));
         }
     }
 
     #[test]
     fn unexpected_version_is_refused_before_anything_else() {
         for before in [before(), with_status(&OrderStatus::SIGNED)] {
-            for expected in [&[][..], &[NOW]] {
+            for expected in [vec![], vec![NOW]].map(OrderPrecondition::expecting) {
                 let outcomes = [
-                    ChangeRequest::default().decide(&before, Some(expected)),
-                    to(OrderStatus::CANCELLED).decide(&before, Some(expected)),
-                    CancelRequest::decide(&before, Some(expected)),
+                    ChangeRequest::default().decide(&before, &expected),
+                    to(OrderStatus::CANCELLED).decide(&before, &expected),
+                    CancelRequest::decide(&before, &expected),
                 ];
                 assert_eq!(outcomes, [Err(Refusal::Changed); 3]);
             }
@@ -162,8 +179,10 @@ mod tests {
     #[test]
     fn cancelling_twice_changes_nothing_whatever_version_was_seen() {
         let cancelled = with_status(&OrderStatus::CANCELLED);
-        for expected in [None, Some(&[][..]), Some(&[SEEN])] {
-            assert_eq!(CancelRequest::decide(&cancelled, expected), Ok(false));
+        for expected in [vec![], vec![SEEN]].map(OrderPrecondition::expecting) {
+            assert_eq!(CancelRequest::decide(&cancelled, &expected), Ok(false));
         }
+        let none = OrderPrecondition { excluded: Versions::Any, ..OrderPrecondition::NONE };
+        assert_eq!(CancelRequest::decide(&cancelled, &none), Err(Refusal::Changed));
     }
 }

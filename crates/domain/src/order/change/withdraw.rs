@@ -6,6 +6,7 @@ use super::{before::OrderBefore, effects::OrderEffects, refusal::Refusal};
 use crate::{
     document::DocumentKind,
     order::{event::EventType, stored::ChangeKind},
+    precondition::DocumentPrecondition,
 };
 
 /// Withdraws a document. Its position and its record stay. Withdrawing it again changes nothing. A
@@ -13,11 +14,17 @@ use crate::{
 pub(super) fn decide(
     kind: DocumentKind,
     position: u32,
+    precondition: &DocumentPrecondition,
     before: &OrderBefore,
     now: OffsetDateTime,
 ) -> Result<Option<OrderEffects>, Refusal> {
     let document = before.document(kind, position).ok_or(Refusal::NoSuchOrder)?;
+    // A withdrawn document has no version to compare.
     let Some(key) = &document.key else { return Ok(None) };
+    let added_at = document.added_at.unwrap_or(before.created_at);
+    if !precondition.is_true_of(&document.sha256, added_at) {
+        return Err(Refusal::Changed);
+    }
     if before.is_held(now) {
         return Err(Refusal::Held);
     }
@@ -37,7 +44,7 @@ pub(super) fn decide(
 mod tests {
     use super::*;
     use crate::{
-        document::ObjectKey,
+        document::{ObjectKey, Sha256Digest},
         order::{
             change::{
                 NewEvent, WithdrawnDocument,
@@ -46,7 +53,34 @@ mod tests {
             event::EventChange,
             stored::{Actor, OrderStatus},
         },
+        precondition::{Precondition, Versions},
     };
+
+    fn withdraw(
+        kind: DocumentKind,
+        position: u32,
+        before: &OrderBefore,
+        now: OffsetDateTime,
+    ) -> Result<Option<OrderEffects>, Refusal> {
+        decide(kind, position, &DocumentPrecondition::NONE, before, now)
+    }
+
+    /// The bytes of a withdrawn document are gone.
+    #[test]
+    fn only_the_expected_bytes_are_withdrawn() {
+        let own = before().documents[0].sha256;
+        let any = Versions::Any;
+        for (precondition, is_withdrawn) in [
+            (Precondition::expecting(vec![own]), true),
+            (Precondition::expecting(vec![Sha256Digest([1; 32])]), false),
+            (Precondition::expecting(vec![]), false),
+            (Precondition { excluded: any, ..Precondition::NONE }, false),
+        ] {
+            let outcome = decide(DocumentKind::ToSign, 0, &precondition, &before(), NOW);
+            let expected = if is_withdrawn { Ok(true) } else { Err(Refusal::Changed) };
+            assert_eq!(outcome.map(|effects| effects.is_some()), expected, "{precondition:?}");
+        }
+    }
 
     #[test]
     fn withdrawn_document_loses_its_key_and_its_name() {
@@ -54,7 +88,7 @@ mod tests {
             (DocumentKind::ToSign, 1, "b", Actor::Client),
             (DocumentKind::Signed, 0, "c", Actor::Service),
         ] {
-            let effects = decide(kind, position, &before(), NOW).unwrap().unwrap();
+            let effects = withdraw(kind, position, &before(), NOW).unwrap().unwrap();
             let withdrawn = WithdrawnDocument {
                 kind,
                 position,
@@ -75,22 +109,22 @@ mod tests {
     fn withdrawing_twice_changes_nothing() {
         for mut before in [before(), held()] {
             before.documents[0].key = None;
-            assert_eq!(decide(DocumentKind::ToSign, 0, &before, NOW), Ok(None));
+            assert_eq!(withdraw(DocumentKind::ToSign, 0, &before, NOW), Ok(None));
         }
     }
 
     #[test]
     fn held_order_keeps_its_documents_until_the_hold_ends() {
-        assert_eq!(decide(DocumentKind::ToSign, 0, &held(), NOW), Err(Refusal::Held));
+        assert_eq!(withdraw(DocumentKind::ToSign, 0, &held(), NOW), Err(Refusal::Held));
         let until = held().held_until.unwrap();
-        assert!(decide(DocumentKind::ToSign, 0, &held(), until).is_ok());
+        assert!(withdraw(DocumentKind::ToSign, 0, &held(), until).is_ok());
     }
 
     #[test]
     fn unknown_document_is_not_withdrawn() {
         for (kind, position) in [(DocumentKind::ToSign, 2), (DocumentKind::Signed, 1)] {
             for before in [before(), held()] {
-                assert_eq!(decide(kind, position, &before, NOW), Err(Refusal::NoSuchOrder));
+                assert_eq!(withdraw(kind, position, &before, NOW), Err(Refusal::NoSuchOrder));
             }
         }
     }
@@ -98,7 +132,7 @@ mod tests {
     #[test]
     fn document_is_withdrawn_in_any_status() {
         for status in OrderStatus::USUAL {
-            let outcome = decide(DocumentKind::ToSign, 0, &with_status(&status), NOW);
+            let outcome = withdraw(DocumentKind::ToSign, 0, &with_status(&status), NOW);
             assert!(outcome.unwrap().is_some(), "{status:?}");
         }
     }

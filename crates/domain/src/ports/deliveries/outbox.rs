@@ -19,6 +19,8 @@ pub struct Event {
     pub id: EventId,
     /// The order.
     pub order_id: OrderId,
+    /// The instant of the event.
+    pub created_at: OffsetDateTime,
     /// The kind of the event.
     pub event: EventType,
     /// The change that the event tells of.

@@ -7,8 +7,8 @@ use crate::ports::{Cursor, Page, Retried, Settlement, StoreError};
 use crate::{
     api_key::{Owner, Party},
     webhook::{
-        AttemptRecord, EndpointId, EventChange, EventType, MAX_OLDER_SECRETS, ROTATION_OVERLAP,
-        WebhookDelivery, WebhookDeliveryId,
+        AttemptRecord, EndpointId, EndpointPrecondition, EventChange, EventType, MAX_OLDER_SECRETS,
+        ROTATION_OVERLAP, WebhookDelivery, WebhookDeliveryId,
     },
 };
 
@@ -23,6 +23,8 @@ pub struct NewWebhookDelivery {
     pub change: Option<EventChange>,
     /// Random key of the message.
     pub message_key: String,
+    /// The body that every attempt sends.
+    pub body: Option<String>,
 }
 
 /// How many deliveries a worker can attempt. Attempts at endpoints that work, and the others, have
@@ -108,6 +110,8 @@ impl SealedSecrets {
 pub struct WebhookLease {
     /// The delivery.
     pub delivery: WebhookDelivery,
+    /// Its body; `None` of a test, and of a delivery that version 0.1.0 added: it is composed then.
+    pub body: Option<String>,
     /// Distinguishes this lease from every other lease of the delivery.
     pub token: i64,
     /// The party of the endpoint.
@@ -187,6 +191,17 @@ pub struct ReplayBatch {
     pub limit: usize,
 }
 
+/// The outcome of a batch of a replay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Replayed {
+    /// The next batch begins before this delivery.
+    UpTo(WebhookDeliveryId),
+    /// This was the last batch.
+    All,
+    /// Nothing was changed: the owner has no such endpoint, or the precondition is false.
+    Refused,
+}
+
 /// The number of webhook deliveries.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct WebhookStats {
@@ -248,13 +263,14 @@ pub trait WebhookQueue: Send + Sync {
     /// lease, or the endpoint was removed.
     async fn settle(&self, attempted: &[WebhookAttempted]) -> Result<WebhooksSettled, StoreError>;
 
-    /// Adds a test event that is due at `at`. Returns `None` if the owner has no such endpoint, or
-    /// it is disabled.
+    /// Adds a test event that is due at `at`. Returns `None` if the owner has no such endpoint, it is disabled,
+    /// or the precondition is false.
     async fn add_test(
         &self,
         owner: Owner,
         endpoint: EndpointId,
         message_key: &str,
+        precondition: &EndpointPrecondition,
         at: OffsetDateTime,
     ) -> Result<Option<WebhookDeliveryId>, StoreError>;
 
@@ -268,25 +284,26 @@ pub trait WebhookQueue: Send + Sync {
     ) -> Result<Option<Page<WebhookDelivery>>, StoreError>;
 
     /// Makes a delivery due at `at`, with no failures, whether it was delivered or failed. Does not
-    /// touch a lease that a worker holds. Returns `false` if the owner has no such delivery.
+    /// touch a lease that a worker holds. Returns `false` if the owner has no such delivery, or the precondition
+    /// is false of the endpoint.
     async fn replay(
         &self,
         owner: Owner,
         endpoint: EndpointId,
         delivery: WebhookDeliveryId,
+        precondition: &EndpointPrecondition,
         at: OffsetDateTime,
     ) -> Result<bool, StoreError>;
 
-    /// Like [`Self::replay`], for a batch of the deliveries of an endpoint that were delivered or
-    /// failed. Returns before which delivery the next batch begins; `None` after the last batch, or
-    /// if the owner has no such endpoint.
+    /// Like [`Self::replay`], for a batch of the deliveries of an endpoint that were delivered or failed.
     async fn replay_batch(
         &self,
         owner: Owner,
         endpoint: EndpointId,
         batch: &ReplayBatch,
+        precondition: &EndpointPrecondition,
         at: OffsetDateTime,
-    ) -> Result<Option<WebhookDeliveryId>, StoreError>;
+    ) -> Result<Replayed, StoreError>;
 
     /// Returns deliveries by age, the oldest first, at most `limit`: those that failed for good,
     /// or the pending ones. Leaves out those that cannot be read.

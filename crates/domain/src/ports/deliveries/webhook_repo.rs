@@ -6,7 +6,9 @@ use time::OffsetDateTime;
 use crate::ports::{SealedSecrets, StoreError};
 use crate::{
     api_key::{ApiKeyId, Owner, Party},
-    webhook::{Endpoint, EndpointId, EventType, endpoint_request::EndpointChange},
+    webhook::{
+        Endpoint, EndpointId, EndpointPrecondition, EventType, endpoint_request::EndpointChange,
+    },
 };
 
 /// An endpoint to store.
@@ -62,7 +64,8 @@ pub trait WebhookRepo: Send + Sync {
     /// Returns an endpoint; `None` if the owner has no such endpoint.
     async fn endpoint(&self, owner: Owner, id: EndpointId) -> Result<Option<Endpoint>, StoreError>;
 
-    /// Changes an endpoint and returns it; `None` if the owner has no such endpoint.
+    /// Changes an endpoint and returns it; `None` if the owner has no such endpoint, or the precondition is
+    /// false. The check and the change are one atomic step.
     ///
     /// - An enabled endpoint is disabled at `at`, by [`Request`](crate::webhook::DisabledBy).
     /// - One that is disabled, and enabled now, or one that gets another URL, has no failures.
@@ -71,20 +74,28 @@ pub trait WebhookRepo: Send + Sync {
         owner: Owner,
         id: EndpointId,
         change: &EndpointChange,
+        precondition: &EndpointPrecondition,
         at: OffsetDateTime,
     ) -> Result<Option<Endpoint>, StoreError>;
 
     /// Removes an endpoint and its deliveries, however many there are. Nothing is sent to it any more. After a
-    /// failure, a part of its deliveries may be gone. Returns `false` if the owner has no such endpoint.
-    async fn remove(&self, owner: Owner, id: EndpointId) -> Result<bool, StoreError>;
+    /// failure, a part of its deliveries may be gone. Returns `false` if the owner has no such endpoint, or the
+    /// precondition is false.
+    async fn remove(
+        &self,
+        owner: Owner,
+        id: EndpointId,
+        precondition: &EndpointPrecondition,
+    ) -> Result<bool, StoreError>;
 
     /// Gives an endpoint a new secret at `at`: see [`SealedSecrets::rotated`]. Of concurrent calls, none is
-    /// lost. Returns `false` if the owner has no such endpoint.
+    /// lost. Returns `false` if the owner has no such endpoint, or the precondition is false.
     async fn rotate_secret(
         &self,
         owner: Owner,
         id: EndpointId,
         secret: &[u8],
+        precondition: &EndpointPrecondition,
         at: OffsetDateTime,
     ) -> Result<bool, StoreError>;
 

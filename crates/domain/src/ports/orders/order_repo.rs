@@ -195,9 +195,9 @@ pub trait OrderRepo: Send + Sync {
     /// `Internal`, nothing was stored.
     async fn change(&self, request: &OrderCommandRequest) -> Result<Changed, WriteError>;
 
-    /// Stores when documents were first downloaded, in one atomic, durable step, and sets the instants of
-    /// the last change of their orders. A document keeps the earliest instant. Documents of erased
-    /// orders are left out.
+    /// Stores when documents were first downloaded, in one atomic, durable step. A document keeps the earliest
+    /// instant. Sets `touched_at` of their orders, later than before, and leaves `updated_at`: no change of
+    /// people fails for it. Documents of erased orders are left out.
     async fn note_downloads(&self, downloads: &[Download]) -> Result<(), StoreError>;
 
     /// Stores the CRC-32 of a document, and leaves the order's instant of the last change as it is. A

@@ -20,7 +20,7 @@ use crate::{
         background::{Step, Worker},
         deliveries::worker::{OUTAGE_PAUSE, POLL},
     },
-    webhook::{self, Endpoint, EventChange, EventType},
+    webhook::{self, Endpoint, EventChange, order_body},
 };
 
 /// Maximum number of events in a step.
@@ -143,7 +143,7 @@ impl DispatchEvents {
                 Some(Ok(order)) => dispatches.push(Dispatch {
                     event: id,
                     mails: self.mails(event, order, &services, &told),
-                    webhooks: self.webhooks(event.event, event.change.as_ref(), order, &endpoints),
+                    webhooks: self.webhooks(event, order, &endpoints)?,
                 }),
                 // An erased order has no recipients.
                 None => dispatches.push(Dispatch { event: id, mails: vec![], webhooks: vec![] }),
@@ -228,22 +228,26 @@ impl DispatchEvents {
         recipients.into_iter().map(mail).collect()
     }
 
-    /// Returns a webhook for each endpoint that gets the event. Those of a disabled endpoint wait.
+    /// Returns a webhook for each endpoint that gets the event, with the body that the order has now. Those of a
+    /// disabled endpoint wait.
     fn webhooks(
         &self,
-        event: EventType,
-        change: Option<&EventChange>,
+        event: &Event,
         order: &StoredOrder,
         endpoints: &[Endpoint],
-    ) -> Vec<NewWebhookDelivery> {
-        let getting = endpoints.iter().filter(|endpoint| endpoint.gets(event, order));
+    ) -> Result<Vec<NewWebhookDelivery>, StoreError> {
+        let getting = endpoints.iter().filter(|endpoint| endpoint.gets(event.event, order));
+        let (kind, change) = (event.event, &event.change);
+        let body = order_body(kind, change.as_ref(), event.created_at, order)
+            .map_err(|error| StoreError::Internal(error.into()))?;
         let webhook = |endpoint: &Endpoint| NewWebhookDelivery {
             endpoint: endpoint.id,
-            event,
-            change: change.cloned(),
+            event: kind,
+            change: change.clone(),
             message_key: webhook::message_key(&*self.entropy),
+            body: Some(body.clone()),
         };
-        getting.map(webhook).collect()
+        Ok(getting.map(webhook).collect())
     }
 }
 

@@ -8,14 +8,21 @@ use crate::{
         EventId, MockDeliveryQueue, MockOutbox, MockServiceRepo, MockWebhookRepo, UnclearRejection,
     },
     test_support::{CountingEntropy, clock, endpoint, stored_order},
-    webhook::{ChangedOrder, DisabledBy, EndpointId},
+    webhook::{ChangedOrder, DisabledBy, EndpointId, EventType},
 };
 
 const NOW: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
 
 fn event(number: i64) -> Event {
     let event = EventType::OrderCreated;
-    Event { id: EventId(number), order_id: OrderId(number), event, change: None, content: None }
+    Event {
+        id: EventId(number),
+        order_id: OrderId(number),
+        created_at: NOW,
+        event,
+        change: None,
+        content: None,
+    }
 }
 
 /// Returns the events of a call.
@@ -79,6 +86,26 @@ fn use_case(outbox: MockOutbox, queue: MockDeliveryQueue) -> DispatchEvents {
         entropy: Arc::new(CountingEntropy::default()),
         mails: Mails::Full,
     }
+}
+
+/// From what the event says, and what the order has now.
+#[tokio::test]
+async fn body_of_a_webhook_is_composed_with_its_delivery() {
+    let mut outbox = MockOutbox::new();
+    let at = NOW + Duration::HOUR;
+    let found = Event { event: EventType::DocumentsAdded, created_at: at, ..event(1) };
+    outbox.expect_events().returning(move |_, _| Ok(vec![found.clone()]));
+    outbox.expect_dispatch().once().returning(move |dispatches, _| {
+        let [webhook] = &dispatches[0].webhooks[..] else { panic!("{dispatches:?}") };
+        let body = order_body(EventType::DocumentsAdded, None, at, &stored_order(NOW)).unwrap();
+        assert_eq!(webhook.body.as_ref(), Some(&body));
+        Ok(ids(dispatches))
+    });
+    let use_case = DispatchEvents {
+        endpoints: Arc::new(endpoints_of(vec![endpoint(EndpointId(1))])),
+        ..use_case(outbox, whole_orders())
+    };
+    use_case.dispatch().await.unwrap();
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use crate::{
     api_key::{ApiKey, ApiKeyId},
     ports::{StoreError, WebhookRepo},
     use_cases::keys::manage_keys::ManageKeys,
-    webhook::{Endpoint, endpoint_request::EndpointChange},
+    webhook::{Endpoint, EndpointPrecondition, endpoint_request::EndpointChange},
 };
 
 /// Revokes keys.
@@ -48,8 +48,9 @@ impl RevokeKey {
     /// Disables endpoints. Their events wait.
     pub async fn disable(&self, endpoints: &[Endpoint]) -> Result<(), StoreError> {
         let disable = EndpointChange { is_enabled: Some(false), ..EndpointChange::default() };
+        let any = EndpointPrecondition::NONE;
         for Endpoint { owner, id, .. } in endpoints {
-            self.endpoints.change(*owner, *id, &disable, self.keys.clock.now()).await?;
+            self.endpoints.change(*owner, *id, &disable, &any, self.keys.clock.now()).await?;
         }
         Ok(())
     }
@@ -91,7 +92,7 @@ mod tests {
         endpoints.expect_of_owner().withf(move |of| *of == owner).return_once(move |_| Ok(own));
         let changed = Arc::new(Mutex::new(Vec::new()));
         let noted = Arc::clone(&changed);
-        endpoints.expect_change().returning(move |of, id, change, at| {
+        endpoints.expect_change().returning(move |of, id, change, _, at| {
             assert_eq!((of, change.is_enabled, at), (owner, Some(false), NOW));
             noted.lock().unwrap().push(id.0);
             Ok(None)

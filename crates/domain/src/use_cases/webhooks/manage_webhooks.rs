@@ -7,12 +7,13 @@ use time::{Duration, OffsetDateTime};
 use crate::{
     api_key::{ApiKeyId, Owner, Party},
     ports::{
-        Clock, DeliveryPageQuery, Entropy, NewEndpoint, Page, ReplayBatch, SecretBox, StoreError,
-        WebhookQueue, WebhookRepo, WebhookSender,
+        Clock, DeliveryPageQuery, Entropy, NewEndpoint, Page, ReplayBatch, Replayed, SecretBox,
+        StoreError, WebhookQueue, WebhookRepo, WebhookSender,
     },
     request::{Violation, ViolationCode, Word},
     webhook::{
-        self, Endpoint, EndpointId, EventType, MAX_ENDPOINTS, WebhookDelivery, WebhookDeliveryId,
+        self, Endpoint, EndpointId, EndpointPrecondition, EventType, MAX_ENDPOINTS,
+        WebhookDelivery, WebhookDeliveryId,
         endpoint_request::{EndpointChange, EndpointChangeBody, NewEndpointBody},
         secret::WebhookSecret,
     },
@@ -51,6 +52,9 @@ pub enum WebhooksError {
     /// The owner has no such endpoint, or the endpoint no such delivery.
     #[error("there is no such endpoint or delivery")]
     NotFound,
+    /// A precondition is false: the endpoint is no version that may be changed.
+    #[error("the endpoint is not the version that may be changed")]
+    Changed,
     /// A disabled endpoint gets no test.
     #[error("the endpoint is disabled")]
     Disabled,
@@ -108,6 +112,7 @@ impl ManageWebhooks {
         owner: Owner,
         id: EndpointId,
         body: &EndpointChangeBody,
+        precondition: &EndpointPrecondition,
     ) -> Result<Endpoint, WebhooksError> {
         let change = EndpointChange::change(body);
         let mut url = body.url.value();
@@ -116,13 +121,23 @@ impl ManageWebhooks {
             url = None;
         }
         let change = self.check_url(owner.party, url, change).await?;
-        let changed = self.endpoints.change(owner, id, &change, self.clock.now()).await?;
-        changed.ok_or(WebhooksError::NotFound)
+        match self.endpoints.change(owner, id, &change, precondition, self.clock.now()).await? {
+            Some(changed) => Ok(changed),
+            None => Err(self.refusal(owner, id, precondition).await),
+        }
     }
 
     /// Removes an endpoint and its deliveries.
-    pub async fn delete(&self, owner: Owner, id: EndpointId) -> Result<(), WebhooksError> {
-        found(self.endpoints.remove(owner, id).await?)
+    pub async fn delete(
+        &self,
+        owner: Owner,
+        id: EndpointId,
+        precondition: &EndpointPrecondition,
+    ) -> Result<(), WebhooksError> {
+        if self.endpoints.remove(owner, id, precondition).await? {
+            return Ok(());
+        }
+        Err(self.refusal(owner, id, precondition).await)
     }
 
     /// Gives an endpoint a new secret, which is not available later. The old one signs along for
@@ -131,10 +146,12 @@ impl ManageWebhooks {
         &self,
         owner: Owner,
         id: EndpointId,
+        precondition: &EndpointPrecondition,
     ) -> Result<WebhookSecret, WebhooksError> {
         let (secret, sealed) = self.new_secret(owner)?;
-        found(self.endpoints.rotate_secret(owner, id, &sealed, self.clock.now()).await?)?;
-        Ok(secret)
+        let now = self.clock.now();
+        let rotated = self.endpoints.rotate_secret(owner, id, &sealed, precondition, now).await?;
+        if rotated { Ok(secret) } else { Err(self.refusal(owner, id, precondition).await) }
     }
 
     /// Sends a test event to an endpoint. Returns its delivery.
@@ -142,14 +159,17 @@ impl ManageWebhooks {
         &self,
         owner: Owner,
         id: EndpointId,
+        precondition: &EndpointPrecondition,
     ) -> Result<WebhookDeliveryId, WebhooksError> {
         let key = webhook::message_key(&*self.entropy);
-        let added = self.deliveries.add_test(owner, id, &key, self.clock.now()).await?;
-        let Some(delivery) = added else {
-            self.read(owner, id).await?;
-            return Err(WebhooksError::Disabled);
-        };
-        Ok(delivery)
+        let now = self.clock.now();
+        match self.deliveries.add_test(owner, id, &key, precondition, now).await? {
+            Some(delivery) => Ok(delivery),
+            None if self.read(owner, id).await?.permits(precondition) => {
+                Err(WebhooksError::Disabled)
+            }
+            None => Err(WebhooksError::Changed),
+        }
     }
 
     /// Returns a page of the deliveries of an endpoint, those of the last
@@ -171,9 +191,13 @@ impl ManageWebhooks {
         owner: Owner,
         id: EndpointId,
         delivery: WebhookDeliveryId,
+        precondition: &EndpointPrecondition,
     ) -> Result<(), WebhooksError> {
-        found(self.deliveries.replay(owner, id, delivery, self.clock.now()).await?)?;
-        Ok(())
+        let now = self.clock.now();
+        if self.deliveries.replay(owner, id, delivery, precondition, now).await? {
+            return Ok(());
+        }
+        Err(self.refusal(owner, id, precondition).await)
     }
 
     /// Sends the events from `since` on, and before `until` or now, again that were delivered or
@@ -184,17 +208,40 @@ impl ManageWebhooks {
         id: EndpointId,
         since: OffsetDateTime,
         until: Option<OffsetDateTime>,
+        precondition: &EndpointPrecondition,
     ) -> Result<(), WebhooksError> {
         self.read(owner, id).await?;
         let now = self.clock.now();
         let until = until.unwrap_or(now.saturating_add(Duration::MICROSECOND));
         let mut batch = ReplayBatch { since, until, before: None, limit: REPLAYED };
+        // A replay that has begun goes on, whatever becomes of the endpoint.
+        let (first, any) = (precondition, EndpointPrecondition::NONE);
+        let mut precondition = first;
         loop {
-            let next = self.deliveries.replay_batch(owner, id, &batch, now).await?;
-            if next.is_none() {
-                return Ok(());
+            match self.deliveries.replay_batch(owner, id, &batch, precondition, now).await? {
+                Replayed::UpTo(delivery) => batch.before = Some(delivery),
+                Replayed::All => return Ok(()),
+                Replayed::Refused if batch.before.is_some() => return Ok(()),
+                Replayed::Refused => return Err(self.refusal(owner, id, first).await),
             }
-            batch.before = next;
+            precondition = &any;
+        }
+    }
+
+    /// Returns why a call changed nothing.
+    async fn refusal(
+        &self,
+        owner: Owner,
+        id: EndpointId,
+        precondition: &EndpointPrecondition,
+    ) -> WebhooksError {
+        if *precondition == EndpointPrecondition::NONE {
+            return WebhooksError::NotFound;
+        }
+        match self.read(owner, id).await {
+            Ok(endpoint) if !endpoint.permits(precondition) => WebhooksError::Changed,
+            Ok(_) => WebhooksError::NotFound,
+            Err(error) => error,
         }
     }
 
@@ -231,10 +278,6 @@ pub(crate) fn secret_context(party: Party) -> String {
 
 fn violation(pointer: &'static str, code: ViolationCode, detail: String) -> Violation {
     Violation { pointer: pointer.into(), code, detail: detail.into() }
-}
-
-fn found(is_found: bool) -> Result<(), WebhooksError> {
-    if is_found { Ok(()) } else { Err(WebhooksError::NotFound) }
 }
 
 #[cfg(test)]

@@ -17,6 +17,10 @@ const OWNER: Owner = Owner::client(ClientId(1), false);
 const KEY: ApiKeyId = ApiKeyId(4);
 const ID: EndpointId = EndpointId(3);
 
+fn any() -> EndpointPrecondition {
+    EndpointPrecondition::NONE
+}
+
 #[derive(Default)]
 struct Mocks {
     endpoints: MockWebhookRepo,
@@ -85,7 +89,7 @@ async fn refused_url_is_reported_with_every_other_violation() {
         mocks.endpoints.expect_endpoint().returning(|_, _| Ok(Some(endpoint(ID))));
         let webhooks = mocks.use_case();
         assert_eq!(pointers(webhooks.create(OWNER, None, &body(&sent)).await), expected);
-        assert_eq!(pointers(webhooks.change(OWNER, ID, &body(&sent)).await), expected);
+        assert_eq!(pointers(webhooks.change(OWNER, ID, &body(&sent), &any()).await), expected);
     }
     // The URL of an unknown endpoint is not looked up.
     let mut mocks = Mocks::default();
@@ -115,7 +119,7 @@ async fn new_endpoint_shows_the_secret_that_is_stored_encrypted() {
 async fn without_a_key_no_endpoint_is_created() {
     let webhooks = ManageWebhooks { secrets: None, ..Mocks::new().use_case() };
     let created = webhooks.create(OWNER, None, &with_url("https://a.example")).await.map(drop);
-    for result in [created, webhooks.rotate_secret(OWNER, ID).await.map(drop)] {
+    for result in [created, webhooks.rotate_secret(OWNER, ID, &any()).await.map(drop)] {
         assert!(matches!(result, Err(WebhooksError::NotConfigured)));
     }
 }
@@ -124,24 +128,24 @@ async fn without_a_key_no_endpoint_is_created() {
 async fn endpoint_of_another_owner_is_like_none() {
     let mut mocks = Mocks::new();
     mocks.endpoints.expect_endpoint().returning(|_, _| Ok(None));
-    mocks.endpoints.expect_change().returning(|_, _, _, _| Ok(None));
-    mocks.endpoints.expect_remove().returning(|_, _| Ok(false));
-    mocks.endpoints.expect_rotate_secret().returning(|_, _, _, _| Ok(false));
-    mocks.deliveries.expect_add_test().returning(|_, _, _, _| Ok(None));
-    mocks.deliveries.expect_replay().returning(|_, _, _, _| Ok(false));
+    mocks.endpoints.expect_change().returning(|_, _, _, _, _| Ok(None));
+    mocks.endpoints.expect_remove().returning(|_, _, _| Ok(false));
+    mocks.endpoints.expect_rotate_secret().returning(|_, _, _, _, _| Ok(false));
+    mocks.deliveries.expect_add_test().returning(|_, _, _, _, _| Ok(None));
+    mocks.deliveries.expect_replay().returning(|_, _, _, _, _| Ok(false));
     let webhooks = mocks.use_case();
     let query = DeliveryPageQuery { limit: 1, cursor: Cursor::Newest };
     // Its URL is not even looked up.
     for result in [
         webhooks.read(OWNER, ID).await.map(drop),
-        webhooks.change(OWNER, ID, &with_url("http://a.example")).await.map(drop),
-        webhooks.change(OWNER, ID, &Object::default()).await.map(drop),
-        webhooks.delete(OWNER, ID).await,
-        webhooks.rotate_secret(OWNER, ID).await.map(drop),
-        webhooks.test(OWNER, ID).await.map(drop),
+        webhooks.change(OWNER, ID, &with_url("http://a.example"), &any()).await.map(drop),
+        webhooks.change(OWNER, ID, &Object::default(), &any()).await.map(drop),
+        webhooks.delete(OWNER, ID, &any()).await,
+        webhooks.rotate_secret(OWNER, ID, &any()).await.map(drop),
+        webhooks.test(OWNER, ID, &any()).await.map(drop),
         webhooks.deliveries(OWNER, ID, &query).await.map(drop),
-        webhooks.replay_delivery(OWNER, ID, WebhookDeliveryId(1)).await,
-        webhooks.replay(OWNER, ID, NOW, None).await,
+        webhooks.replay_delivery(OWNER, ID, WebhookDeliveryId(1), &any()).await,
+        webhooks.replay(OWNER, ID, NOW, None, &any()).await,
     ] {
         assert!(matches!(result, Err(WebhooksError::NotFound)), "{result:?}");
     }
@@ -154,24 +158,49 @@ async fn rotation_stores_a_new_secret() {
         .endpoints
         .expect_rotate_secret()
         .once()
-        .withf(|owner, id, sealed, at| (*owner, *id, sealed, *at) == (OWNER, ID, &[9], NOW))
-        .returning(|_, _, _, _| Ok(true));
-    assert_eq!(mocks.use_case().rotate_secret(OWNER, ID).await.unwrap().expose()[0], 9);
+        .withf(|owner, id, sealed, _, at| (*owner, *id, sealed, *at) == (OWNER, ID, &[9], NOW))
+        .returning(|_, _, _, _, _| Ok(true));
+    assert_eq!(mocks.use_case().rotate_secret(OWNER, ID, &any()).await.unwrap().expose()[0], 9);
 }
 
 #[tokio::test]
 async fn replay_goes_on_to_the_end_and_leaves_no_event_of_now_out() {
     let mut mocks = Mocks::new();
     mocks.endpoints.expect_endpoint().returning(|_, _| Ok(Some(endpoint(ID))));
-    mocks.deliveries.expect_replay_batch().times(3).returning(|_, _, batch, at| {
+    mocks.deliveries.expect_replay_batch().times(3).returning(|_, _, batch, _, at| {
         assert_eq!((batch.since, at), (NOW - Duration::HOUR, NOW));
         assert!(batch.until > NOW);
         Ok(match batch.before {
-            None => Some(WebhookDeliveryId(20)),
-            Some(WebhookDeliveryId(20)) => Some(WebhookDeliveryId(10)),
-            Some(WebhookDeliveryId(10)) => None,
+            None => Replayed::UpTo(WebhookDeliveryId(20)),
+            Some(WebhookDeliveryId(20)) => Replayed::UpTo(WebhookDeliveryId(10)),
+            Some(WebhookDeliveryId(10)) => Replayed::All,
             other => panic!("{other:?}"),
         })
     });
-    mocks.use_case().replay(OWNER, ID, NOW - Duration::HOUR, None).await.unwrap();
+    mocks.use_case().replay(OWNER, ID, NOW - Duration::HOUR, None, &any()).await.unwrap();
+}
+
+/// The store refuses what it does not permit, and the use case says why.
+#[tokio::test]
+async fn endpoint_of_another_version_is_not_changed() {
+    let mut mocks = Mocks::new();
+    mocks.endpoints.expect_endpoint().returning(|_, _| Ok(Some(endpoint(ID))));
+    mocks.endpoints.expect_change().returning(|_, _, _, _, _| Ok(None));
+    mocks.endpoints.expect_remove().returning(|_, _, _| Ok(false));
+    mocks.endpoints.expect_rotate_secret().returning(|_, _, _, _, _| Ok(false));
+    mocks.deliveries.expect_add_test().returning(|_, _, _, _, _| Ok(None));
+    mocks.deliveries.expect_replay().returning(|_, _, _, _, _| Ok(false));
+    mocks.deliveries.expect_replay_batch().returning(|_, _, _, _, _| Ok(Replayed::Refused));
+    let webhooks = mocks.use_case();
+    let other = EndpointPrecondition::expecting(vec![]);
+    for outcome in [
+        webhooks.change(OWNER, ID, &Object::default(), &other).await.map(drop),
+        webhooks.delete(OWNER, ID, &other).await,
+        webhooks.rotate_secret(OWNER, ID, &other).await.map(drop),
+        webhooks.test(OWNER, ID, &other).await.map(drop),
+        webhooks.replay_delivery(OWNER, ID, WebhookDeliveryId(1), &other).await,
+        webhooks.replay(OWNER, ID, NOW, None, &other).await,
+    ] {
+        assert!(matches!(outcome, Err(WebhooksError::Changed)), "{outcome:?}");
+    }
 }

@@ -243,9 +243,11 @@ impl RunWebhooks {
                 }
             },
         };
-        let body = match order {
-            Some(order) => order_body(event, change.as_ref(), created_at, order),
-            None => test_body(created_at, endpoint),
+        let body = match (&lease.body, order) {
+            (Some(body), _) => Ok(body.clone()),
+            // A delivery that version 0.1.0 added has no body.
+            (None, Some(order)) => order_body(event, change.as_ref(), created_at, order),
+            (None, None) => test_body(created_at, endpoint),
         };
         // Only the trace of the request that created the order is stored.
         let created = order.filter(|_| event == EventType::OrderCreated);

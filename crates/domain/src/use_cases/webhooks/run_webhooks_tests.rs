@@ -5,7 +5,7 @@ use time::macros::datetime;
 use super::*;
 use crate::{
     api_key::{ClientId, Party},
-    order::StoredOrder,
+    order::{OrderStatus, StoredOrder},
     ports::{
         MockClock, MockDeliveryQueue, MockSecretBox, MockWebhookQueue, MockWebhookSender,
         PartyAttempts, SealedSecrets, Unreadable, UrlRefused,
@@ -21,6 +21,7 @@ const CREATED: OffsetDateTime = datetime!(2026-11-21 11:00 UTC);
 fn lease() -> WebhookLease {
     WebhookLease {
         delivery: webhook_delivery(CREATED),
+        body: None,
         token: 3,
         party: Party::Client(ClientId(1)),
         url: "https://a.example/hook".to_owned(),
@@ -113,6 +114,21 @@ async fn request_has_a_stable_identifier_and_all_secrets_that_sign() {
             .return_once(|_| status(200));
         attempted(&use_case(rotated, sender)).await;
     }
+}
+
+/// Whatever has become of the order since.
+#[tokio::test]
+async fn stored_body_is_sent_as_it_is() {
+    let mut stored = lease();
+    stored.body = Some("{\"stored\":true}".to_owned());
+    let mut sender = MockWebhookSender::new();
+    sender
+        .expect_send()
+        .once()
+        .withf(|request| request.body == "{\"stored\":true}")
+        .return_once(|_| status(200));
+    let order = StoredOrder { status: OrderStatus::ASSIGNED, ..stored_order(CREATED) };
+    attempted(&use_case_on(order, stored, sender)).await;
 }
 
 #[tokio::test]

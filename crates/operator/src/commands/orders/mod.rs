@@ -10,7 +10,8 @@ use domain::{
     api_key::{ClientId, Owner},
     appointment::parse_date,
     order::{
-        Actor, Note, OrderChange, OrderCommand, OrderId, OrderStatus, Refusal, StoredOrder,
+        Actor, FileNumber, Note, OrderChange, OrderCommand, OrderId, OrderStatus, Refusal,
+        StoredOrder,
         change_request::{CancelRequest, ChangeRequest, NoteRequest, read_reason, read_status},
         search::{SearchedText, read_statuses},
     },
@@ -18,6 +19,7 @@ use domain::{
         Cursor, HistoryQuery, ListFilter, ListedOrder, MaybeErased, NoteQuery, OrderCommandRequest,
         OrderFilter, Page, StoreError, WriteError,
     },
+    precondition::OrderPrecondition,
     request::Violation,
     use_cases::{
         accesses::recorder::BegunAccess,
@@ -312,7 +314,7 @@ impl Operator {
     async fn list(&self, filter: Filter, before: Option<i64>, format: Format) -> Result<()> {
         let filter = OrderFilter {
             list: ListFilter {
-                file_number: filter.file_number.map(|number| number.trim().to_owned()),
+                file_number: filter.file_number.map(|number| FileNumber::comparable(number.trim())),
                 statuses: filter.status.map(|statuses| statuses.0).unwrap_or_default(),
                 signing_date_from: filter.signing_date_from,
                 signing_date_to: filter.signing_date_to,
@@ -364,7 +366,7 @@ impl Operator {
         let access = self.recording.begin(AccessKind::Update, id);
         let update = async {
             let (operator, orders) = self.changer(id, &access).await?;
-            let changed = orders.change(operator, id, request, None).await;
+            let changed = orders.change(operator, id, request, &OrderPrecondition::NONE).await;
             changed.with_context(|| format!("order {} was not changed", id.0))
         }
         .await;
@@ -378,7 +380,7 @@ impl Operator {
                 self.changer(id, &access).await?;
             let idempotency_retention = self.settings.idempotency_retention();
             let notes = AddNote { orders, reader, clock, idempotency_retention };
-            let added = notes.add(operator, id, request, None).await;
+            let added = notes.add(operator, id, request, OrderPrecondition::NONE, None).await;
             added.with_context(|| format!("order {} got no note", id.0))
         }
         .await;
@@ -449,7 +451,7 @@ impl Operator {
         let access = self.recording.begin(AccessKind::Cancel, id);
         let cancel = async {
             let (operator, orders) = self.changer(id, &access).await?;
-            let cancelled = orders.cancel(operator, id, request, None).await;
+            let cancelled = orders.cancel(operator, id, request, &OrderPrecondition::NONE).await;
             cancelled.with_context(|| format!("order {} was not cancelled", id.0))
         }
         .await;

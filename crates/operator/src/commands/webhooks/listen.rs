@@ -23,7 +23,7 @@ use domain::{
         manage_webhooks::{ManageWebhooks, WebhooksError},
         run_webhooks::SECRET_UNREADABLE,
     },
-    webhook::{AttemptOutcome, Endpoint, secret::WebhookSecret},
+    webhook::{AttemptOutcome, Endpoint, EndpointPrecondition, secret::WebhookSecret},
 };
 use ipnet::IpNet;
 use serde_json::Value;
@@ -111,7 +111,7 @@ pub(super) async fn run(
         ended = receive(webhooks, &endpoint, secret, listener) => ended,
     };
     let id = endpoint.id.0;
-    match webhooks.delete(owner, endpoint.id).await {
+    match webhooks.delete(owner, endpoint.id, &EndpointPrecondition::NONE).await {
         Ok(()) | Err(WebhooksError::NotFound) => note(&format!("webhook endpoint {id} is deleted")),
         Err(error) => {
             let left = format!("webhook endpoint {id} is left; run webhooks delete {id}");
@@ -173,7 +173,7 @@ async fn remove_left_over(webhooks: &ManageWebhooks, url: &str) -> Result<()> {
     for Endpoint { id, owner, .. } in
         webhooks.endpoints.all().await?.into_iter().filter(is_left_over)
     {
-        webhooks.endpoints.remove(owner, id).await?;
+        webhooks.endpoints.remove(owner, id, &EndpointPrecondition::NONE).await?;
         note(&format!("webhook endpoint {} of a receiver that was killed is deleted", id.0));
     }
     Ok(())
@@ -206,7 +206,7 @@ async fn receive(
 /// Asks the service for a test event, and returns when it has arrived. Fails if the service cannot
 /// send it here, with what the operator can do.
 async fn try_out(webhooks: &ManageWebhooks, endpoint: &Endpoint) -> Result<()> {
-    let test = webhooks.test(endpoint.owner, endpoint.id).await?;
+    let test = webhooks.test(endpoint.owner, endpoint.id, &EndpointPrecondition::NONE).await?;
     let began = Instant::now();
     let mut is_late = false;
     loop {
