@@ -6,6 +6,7 @@ use std::{
     io::{self, Write},
     mem,
     rc::Rc,
+    sync::Arc,
     vec,
 };
 
@@ -84,7 +85,7 @@ async fn send(audit: Audit, request: &HttpRequest, api: State, kind: DocumentKin
         return Ok(response.body(BodyStream::new(stream::empty::<io::Result<Bytes>>())));
     }
     let is_for_other_side = Changer::of(admitted.key()).actor != Actor::uploading(kind);
-    let key = admitted.key().clone();
+    let key = Arc::clone(admitted.key());
     let mut archive = Archive::new(api, reading, key, is_for_other_side, entries);
     // Failures before the first byte are problems.
     if !archive.open_next().await.map_err(Failure::into_problem)? {
@@ -213,7 +214,7 @@ struct Reading {
 struct Archive {
     api: State,
     read_order: ReadOrder,
-    key: ApiKey,
+    key: Arc<ApiKey>,
     is_for_other_side: bool,
     waiting: vec::IntoIter<Entry>,
     reading: Option<Reading>,
@@ -226,7 +227,7 @@ impl Archive {
     fn new(
         api: State,
         read_order: ReadOrder,
-        key: ApiKey,
+        key: Arc<ApiKey>,
         is_for_other_side: bool,
         entries: Vec<Entry>,
     ) -> Self {

@@ -83,6 +83,7 @@ impl WebhookRepo for PostgresStore {
             let remove = async move |connection: &mut AsyncPgConnection| {
                 locks::lock(connection, "webhook_endpoints", &[id.0]).await?;
                 let some = deliveries_of(owner, id).select(webhook_deliveries::id).limit(REMOVED);
+                let some: Vec<i64> = some.get_results(connection).await?;
                 let some = webhook_deliveries::table.filter(webhook_deliveries::id.eq_any(some));
                 Ok(diesel::delete(some).execute(connection).await?)
             };

@@ -77,9 +77,13 @@ impl WebhookRepo for SqliteStore {
     async fn remove(&self, owner: Owner, id: EndpointId) -> Result<bool, StoreError> {
         // One statement would take longer with each delivery, and orders would wait for it.
         let remove = async || {
-            let some = deliveries_of(owner, id).select(webhook_deliveries::id).limit(REMOVED);
-            let some = webhook_deliveries::table.filter(webhook_deliveries::id.eq_any(some));
-            self.execute(diesel::delete(some)).await
+            let remove = move |connection: &mut SqliteConnection| {
+                let some = deliveries_of(owner, id).select(webhook_deliveries::id).limit(REMOVED);
+                let some: Vec<i64> = some.get_results(connection)?;
+                let some = webhook_deliveries::table.filter(webhook_deliveries::id.eq_any(some));
+                Ok(diesel::delete(some).execute(connection)?)
+            };
+            self.transaction::<_, StoreError>(remove).await
         };
         while row_limit(remove().await?) == REMOVED {}
         Ok(self.execute(diesel::delete(endpoint_of(owner, id))).await? > 0)
