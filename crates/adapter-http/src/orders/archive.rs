@@ -3,7 +3,7 @@
 mod layout;
 mod names;
 
-use std::{convert::Infallible, io, ops::Range, vec};
+use std::{convert::Infallible, io, ops::Range, sync::Arc, vec};
 
 use actix_web::{
     HttpRequest, HttpResponse,
@@ -58,7 +58,7 @@ async fn send(audit: Audit, request: &HttpRequest, api: State, kind: DocumentKin
     let id = path::order_id(request)?;
     note(request, |notes| notes.order = Some(id));
     api.downloads.hold(request, admitted.key().party()).await?;
-    let (reading, key) = (api.read_order.by(&admitted).clone(), admitted.key().clone());
+    let (reading, key) = (api.read_order.by(&admitted).clone(), Arc::clone(admitted.key()));
     let is_for_other_side = Changer::of(&key).actor != Actor::uploading(kind);
     let source = Source { api, reading, key, is_for_other_side };
     loop {
@@ -194,7 +194,7 @@ fn before_first_byte<T>(result: Result<T, Failure>) -> Result<Option<T>, Problem
 struct Source {
     api: State,
     reading: ReadOrder,
-    key: ApiKey,
+    key: Arc<ApiKey>,
     is_for_other_side: bool,
 }
 

@@ -1,4 +1,4 @@
-use std::{cell::Cell, rc::Rc, sync::Arc};
+use std::{cell::Cell, rc::Rc};
 
 use actix_web::body::{BodySize, MessageBody as _};
 use contract_tests::samples::{api_key, document};
@@ -68,7 +68,7 @@ fn read(blocks: Vec<Result<Bytes, StoreError>>, length: u64) -> (Vec<usize>, boo
     };
     let key = ApiKey { id: ApiKeyId(1), key: api_key(NOW), revoked_at: None, last_used_at: None };
     let id = DocumentId { order: OrderId(7), kind: DocumentKind::ToSign, position: 0 };
-    let look = Look::at(ports, keys, key, id);
+    let look = Look::at(ports, keys, Arc::new(key), id);
     let is_noted = Rc::new(Cell::new(false));
     let note_end = {
         let is_noted = is_noted.clone();

@@ -1,6 +1,6 @@
 //! Ends requests in progress whose order an operator erases, or whose key was revoked.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use domain::{
     api_key::ApiKey,
@@ -32,7 +32,7 @@ pub(super) async fn erased(adding: &AddDocuments, key: &ApiKey, id: OrderId) -> 
 pub(super) struct Look {
     reading: ReadOrder,
     keys: ManageKeys,
-    key: ApiKey,
+    key: Arc<ApiKey>,
     document: DocumentId,
     due: Interval,
 }
@@ -42,7 +42,7 @@ impl Look {
     pub(super) fn at(
         reading: ReadOrder,
         keys: ManageKeys,
-        key: ApiKey,
+        key: Arc<ApiKey>,
         document: DocumentId,
     ) -> Self {
         let mut due = interval_at(Instant::now() + LOOK, LOOK);
@@ -67,8 +67,6 @@ impl Look {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use contract_tests::samples::{self, document};
     use domain::{
         api_key::ApiKeyId,
@@ -115,7 +113,10 @@ mod tests {
                 cache: Arc::default(),
             };
             let id = DocumentId { order: OrderId(7), kind: DocumentKind::ToSign, position: 0 };
-            assert_eq!(Look::at(reading, keys, api_key(), id).is_gone_now().await, is_gone);
+            assert_eq!(
+                Look::at(reading, keys, Arc::new(api_key()), id).is_gone_now().await,
+                is_gone
+            );
         }
     }
 }

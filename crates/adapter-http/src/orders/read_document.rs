@@ -1,6 +1,6 @@
 //! `GET /api/order/{order_id}/documents/{position}`: sends a document, or a part of it.
 
-use std::{convert::Infallible, io};
+use std::{convert::Infallible, io, sync::Arc};
 
 use actix_web::{
     HttpRequest, HttpResponse, HttpResponseBuilder,
@@ -87,7 +87,7 @@ async fn send(audit: Audit, request: &HttpRequest, api: &Api, kind: DocumentKind
         api.metrics.documents_missing.inc();
     }
     let keys = api.admission.keys.clone();
-    let look = Look::at(reading.clone(), keys, admitted.key().clone(), id);
+    let look = Look::at(reading.clone(), keys, Arc::clone(admitted.key()), id);
     let note_end = move || {
         if is_first && is_for_other_side {
             reading.note_download(id);

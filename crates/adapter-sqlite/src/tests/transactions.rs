@@ -140,7 +140,7 @@ async fn panic_rolls_back_only_its_transaction() {
     assert!(matches!(StoreError::from(lost), StoreError::Internal(_)));
     store.create(&new_order("F-1", NOW), WINDOW).await.unwrap();
     assert_eq!(
-        store.condemn_recorded_before(NOW, 10).await.unwrap(),
+        store.condemn_recorded_before(NOW, None, 10).await.unwrap(),
         [],
         "the upload was rolled back"
     );

@@ -89,6 +89,7 @@ impl WebhookRepo for SqliteStore {
                     return Ok(None);
                 }
                 let some = deliveries_of(owner, id).select(webhook_deliveries::id).limit(REMOVED);
+                let some: Vec<i64> = some.get_results(connection)?;
                 let some = webhook_deliveries::table.filter(webhook_deliveries::id.eq_any(some));
                 if row_limit(diesel::delete(some).execute(connection)?) == REMOVED {
                     return Ok(Some(false));

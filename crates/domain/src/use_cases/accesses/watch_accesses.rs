@@ -98,7 +98,8 @@ impl WatchAccesses {
     async fn watch(&mut self) -> Result<AccessStep, StoreError> {
         let now = self.clock.now();
         let run = self.recorder.run();
-        let is_recent = |(of, at)| of == run && (now - at).abs() < SIGN_EVERY;
+        let is_recent =
+            |(of, at): (RunId, OffsetDateTime)| of == run && (now - at).abs() < SIGN_EVERY;
         if !self.memory.signed.is_some_and(is_recent) {
             self.log.note_alive(run, now).await?;
             self.memory.signed = Some((run, now));
