@@ -42,12 +42,6 @@ fn with_files(form: Form) -> Form {
     })
 }
 
-async fn service_of(app: &TestApp) -> Api {
-    let scopes = Scope::OF_SERVICES.into_iter().collect();
-    let for_service = Some(SigningServiceId(42));
-    app.as_key(&app.issue_key_on(KeyTerms { scopes, for_service, ..KeyTerms::default() }).await)
-}
-
 /// Programs that unpack an archive of their standard input.
 const READERS: [&str; 6] =
     ["unzipper.mjs", "fflate.mjs", "Unzip.java", "stream_unzip_all.py", "busybox", "funzip"];
