@@ -34,13 +34,6 @@ pub fn not_downloaded_before(document: DocumentId, at: Utc) -> _ {
         .filter(documents::first_downloaded_at.is_null().or(is_later))
 }
 
-/// Sets the CRC-32 of a document.
-#[auto_type(no_type_alias)]
-pub fn with_crc32(document: DocumentId, crc32: u32) -> _ {
-    let crc32: Option<i64> = Some(crc32.into());
-    diesel::update(document_row(document)).set(documents::crc32.eq(crc32))
-}
-
 pub(crate) fn is_signed(kind: DocumentKind) -> bool {
     kind == DocumentKind::Signed
 }

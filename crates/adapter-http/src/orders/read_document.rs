@@ -3,7 +3,7 @@
 use std::{convert::Infallible, io, sync::Arc};
 
 use actix_web::{
-    HttpRequest, HttpResponse, HttpResponseBuilder,
+    HttpRequest, HttpResponseBuilder,
     body::SizedStream,
     http::{
         Method,

@@ -20,7 +20,7 @@ use domain::{
         StoreError, WriteError,
     },
 };
-use sql_rows::{Prepared, documents::with_crc32, orders::PendingOrder, schema::orders};
+use sql_rows::{orders::PendingOrder, schema::orders};
 
 use crate::{failure::Failure, store::PostgresStore};
 
@@ -60,8 +60,7 @@ impl OrderRepo for PostgresStore {
 
     async fn store_crc32(&self, document: DocumentId, crc32: u32) -> Result<(), StoreError> {
         let store = async move |connection: &mut AsyncPgConnection| {
-            Prepared(with_crc32(document, crc32)).execute(connection).await?;
-            Ok(())
+            update::store_crc32(connection, document, crc32).await
         };
         Ok(self.pool.change_in_transaction(store).await?)
     }

@@ -1,4 +1,4 @@
-//! Changes of the status or the notary of an order, and first downloads.
+//! Changes of the status or the notary of an order, first downloads, and late checksums.
 
 use diesel::{
     dsl::sql,
@@ -6,10 +6,13 @@ use diesel::{
     sql_types::{Bool, Nullable},
 };
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
-use domain::ports::{Download, ListedOrder, OrderUpdate};
+use domain::{
+    order::DocumentId,
+    ports::{Download, ListedOrder, OrderUpdate},
+};
 use sql_rows::{
     Instant, Prepared, Utc,
-    documents::not_downloaded_before,
+    documents::{document_row, not_downloaded_before},
     orders::{
         ListedRow,
         update::{ChangedOrder, changeable_order, changed_notary},
@@ -61,5 +64,16 @@ pub(super) async fn note_downloads(
         let order = diesel::update(orders::table.find(document.order.0));
         Prepared(order.set(orders::touched_at.eq(later))).execute(connection).await?;
     }
+    Ok(())
+}
+
+/// Stores the CRC-32 of a document.
+pub(super) async fn store_crc32(
+    connection: &mut AsyncPgConnection,
+    document: DocumentId,
+    crc32: u32,
+) -> Result<(), Failure> {
+    let crc32 = documents::crc32.eq(Some(i64::from(crc32)));
+    Prepared(diesel::update(document_row(document)).set(crc32)).execute(connection).await?;
     Ok(())
 }

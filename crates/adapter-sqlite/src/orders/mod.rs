@@ -10,7 +10,7 @@ use domain::{
         StoreError, WriteError,
     },
 };
-use sql_rows::{Prepared, documents::with_crc32, orders::PendingOrder, schema::orders};
+use sql_rows::{orders::PendingOrder, schema::orders};
 
 use crate::{failure::Failure, store::SqliteStore};
 
@@ -58,11 +58,7 @@ impl OrderRepo for SqliteStore {
     }
 
     async fn store_crc32(&self, document: DocumentId, crc32: u32) -> Result<(), StoreError> {
-        let store = move |connection: &mut SqliteConnection| -> Result<(), Failure> {
-            Prepared(with_crc32(document, crc32)).execute(connection)?;
-            Ok(())
-        };
-        self.transaction(store).await
+        self.transaction(move |connection| update::store_crc32(connection, document, crc32)).await
     }
 
     async fn update(&self, update: &OrderUpdate) -> Result<Option<ListedOrder>, StoreError> {

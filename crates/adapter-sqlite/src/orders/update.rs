@@ -1,10 +1,13 @@
-//! Changes of the status or the notary of an order, and first downloads.
+//! Changes of the status or the notary of an order, first downloads, and late checksums.
 
 use diesel::{dsl::sql, prelude::*, sql_types::Nullable, sqlite::SqliteConnection};
-use domain::ports::{Download, ListedOrder, OrderUpdate};
+use domain::{
+    order::DocumentId,
+    ports::{Download, ListedOrder, OrderUpdate},
+};
 use sql_rows::{
     Instant, Prepared, Utc,
-    documents::not_downloaded_before,
+    documents::{document_row, not_downloaded_before},
     orders::{
         ListedRow,
         update::{ChangedOrder, changeable_order, changed_notary},
@@ -51,5 +54,16 @@ pub(super) fn note_downloads(
         let order = diesel::update(orders::table.find(document.order.0));
         Prepared(order.set(orders::touched_at.eq(later))).execute(connection)?;
     }
+    Ok(())
+}
+
+/// Stores the CRC-32 of a document.
+pub(super) fn store_crc32(
+    connection: &mut SqliteConnection,
+    document: DocumentId,
+    crc32: u32,
+) -> Result<(), Failure> {
+    let crc32 = documents::crc32.eq(Some(i64::from(crc32)));
+    Prepared(diesel::update(document_row(document)).set(crc32)).execute(connection)?;
     Ok(())
 }

@@ -44,7 +44,7 @@ fn write_large(path: &Path) {
     let files =
         [file("a.pdf", 3, crc32[0]), file("合同.pdf", LARGE, crc32[1]), file("c.pdf", 7, crc32[2])];
     let pieces = pieces(&files);
-    assert_eq!(write_sparse(path, &pieces), pieces.iter().map(Piece::length).sum());
+    assert_eq!(write_sparse(path, &pieces), pieces.iter().map(Piece::length).sum::<u64>());
 }
 
 #[test]

@@ -42,12 +42,6 @@ fn with_files(form: Form) -> Form {
     })
 }
 
-async fn service_of(app: &TestApp) -> Api {
-    let scopes = Scope::OF_SERVICES.into_iter().collect();
-    let for_service = Some(SigningServiceId(42));
-    app.as_key(&app.issue_key_on(KeyTerms { scopes, for_service, ..KeyTerms::default() }).await)
-}
-
 /// Programs that unpack an archive of their standard input.
 const READERS: [&str; 6] =
     ["unzipper.mjs", "fflate.mjs", "Unzip.java", "stream_unzip_all.py", "busybox", "funzip"];
@@ -62,15 +56,20 @@ fn reader(name: &str, folder: &Path, to: &Path) -> Command {
         _ => Command::new(name),
     };
     match name {
-        "busybox" => drop(reader.args(["unzip", "-q", "-", "-d"]).arg(to)),
+        "busybox" => {
+            reader.args(["unzip", "-q", "-", "-d"]).arg(to);
+        }
         // It unpacks the first file only.
-        "funzip" => drop(reader.stdout(File::create(to.join(FILES[0].1)).unwrap())),
+        "funzip" => {
+            reader.stdout(File::create(to.join(FILES[0].1)).unwrap());
+        }
         script => {
             fs::copy(scripts.join(script), folder.join(script)).unwrap();
             reader.arg(script).arg(to);
         }
     }
-    reader.current_dir(folder);
+    // Java writes names in the encoding of the locale.
+    reader.current_dir(folder).env("LC_ALL", "C.UTF-8");
     reader
 }
 
