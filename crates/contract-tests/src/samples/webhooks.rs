@@ -90,7 +90,7 @@ pub async fn faults(storage: &Storage) -> Vec<String> {
 pub async fn call_webhooks<S: WebhookRepo + WebhookQueue>(store: &S) {
     let id = store.add(&new_endpoint(LIVE), 100).await.unwrap().unwrap().id;
     let change = EndpointChange { is_enabled: Some(true), ..EndpointChange::default() };
-    store.change(LIVE, id, &change, NOW).await.unwrap().unwrap();
+    store.change(LIVE, id, &change, &EndpointPrecondition::NONE, NOW).await.unwrap().unwrap();
     assert!(store.rotate_secret(LIVE, id, &[1], &EndpointPrecondition::NONE, NOW).await.unwrap());
     let secrets = store.secrets().await.unwrap().into_iter().find(|of| of.id == id).unwrap();
     assert!(store.replace_secrets(&secrets, &secrets.secrets).await.unwrap());

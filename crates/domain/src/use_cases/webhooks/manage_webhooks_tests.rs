@@ -95,7 +95,7 @@ async fn refused_url_is_reported_with_every_other_violation() {
     let mut mocks = Mocks::default();
     mocks.endpoints.expect_endpoint().returning(|_, _| Ok(None));
     let body = body(&json!({ "url": "http://a.example", "status": "paused" }));
-    assert_eq!(pointers(mocks.use_case().change(OWNER, ID, &body).await), ["/status"]);
+    assert_eq!(pointers(mocks.use_case().change(OWNER, ID, &body, &any()).await), ["/status"]);
 }
 
 #[tokio::test]
