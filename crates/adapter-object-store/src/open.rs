@@ -31,7 +31,7 @@ pub fn identity(
     variables: impl IntoIterator<Item = (String, String)>,
 ) -> Result<String, OpenError> {
     let variables: Vec<_> = variables.into_iter().collect();
-    open(url, variables.clone())?;
+    open(url, variables.clone(), TimeLimits::default())?;
     let url = Url::parse(url).map_err(|_| wrong(NO_URL))?;
     Ok(remote::identity(&url, &variables))
 }
