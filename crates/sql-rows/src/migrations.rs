@@ -110,7 +110,8 @@ mod tests {
             ("20270201000000", "20270201000000", true),
             ("20261129120000", "20261129120000", false),
         ] {
-            let error = missing(&applied(&[(FIRST, FIRST), (version, needs)]), &known());
+            let known = known();
+            let error = missing(&applied(&[(FIRST, FIRST), (version, needs)]), &known);
             let error = error.unwrap_err();
             assert_eq!(matches!(&error, VersionError::Newer(named) if named == version), is_newer);
             assert_eq!(matches!(&error, VersionError::Other(named) if named == version), !is_newer);

@@ -381,15 +381,10 @@ async fn lease_of_webhooks_does_not_read_endpoints_that_wait() {
             SELECT id, 'order.created', 'm', 0, 1 << 62 FROM webhook_endpoints",
     )
     .await;
-    let test = domain::ports::WebhookQueue::add_test(
-        &store,
-        LIVE,
-        endpoint,
-        "key",
-        &EndpointPrecondition::NONE,
-        NOW,
-    );
-    test.await.unwrap().unwrap();
+    let none = EndpointPrecondition::NONE;
+    let test =
+        domain::ports::WebhookQueue::add_test(&store, LIVE, endpoint, "key", &none, NOW).await;
+    test.unwrap().unwrap();
     let mut connection = outsider(&path(&directory));
     let statements = statements(&mut connection, |connection| {
         let slots = WEBHOOK_SLOTS;
