@@ -2,7 +2,19 @@
 
 use std::os::unix::fs::MetadataExt as _;
 
+use diesel::{
+    migration::{Migration, MigrationSource as _},
+    sqlite::Sqlite,
+};
+
 use super::*;
+use crate::migrations::MIGRATIONS;
+
+/// Returns the number of migrations of this program.
+fn migrations() -> usize {
+    let migrations: Vec<Box<dyn Migration<Sqlite>>> = MIGRATIONS.migrations().unwrap();
+    migrations.len()
+}
 
 fn schema(connection: &mut SqliteConnection) -> Vec<String> {
     let schema = "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY name";
@@ -24,8 +36,8 @@ async fn concurrent_starts_migrate_once() {
             .into_iter()
             .map(Result::unwrap)
             .collect();
-        assert_eq!(applied.iter().filter(|&&count| count == 1).count(), 1);
-        assert_eq!(applied.iter().sum::<usize>(), 1);
+        assert_eq!(applied.iter().filter(|&&count| count > 0).count(), 1);
+        assert_eq!(applied.iter().sum::<usize>(), migrations());
     }
 }
 
@@ -41,7 +53,7 @@ async fn start_waits_for_a_migration_of_another_process() {
     let longer = Duration::from_millis(100);
     assert!(tokio::time::timeout(longer, &mut migrated).await.is_err());
     other.batch_execute("ROLLBACK").unwrap();
-    assert_eq!(migrated.await.unwrap(), 1);
+    assert_eq!(migrated.await.unwrap(), migrations());
     other.batch_execute("BEGIN IMMEDIATE").unwrap();
     assert_eq!(store.migrate().await.unwrap(), 0, "a current schema needs no lock");
 }

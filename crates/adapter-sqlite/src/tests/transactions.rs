@@ -140,7 +140,7 @@ async fn panic_rolls_back_only_its_transaction() {
     assert!(matches!(StoreError::from(lost), StoreError::Internal(_)));
     store.create(&new_order("F-1", NOW), WINDOW).await.unwrap();
     assert_eq!(
-        store.condemn_recorded_before(NOW, 10).await.unwrap(),
+        store.condemn_recorded_before(NOW, None, 10).await.unwrap(),
         [],
         "the upload was rolled back"
     );
@@ -377,12 +377,16 @@ async fn order_is_not_deleted_by_another_program() {
 async fn writing_needs_no_function_that_other_versions_refuse() {
     let directory = tempdir().unwrap();
     drop(open(&directory).await);
-    // The versions 3.38 to 3.40 refuse JSON functions in triggers with `trusted_schema = OFF`.
+    // The versions 3.38 to 3.40 refuse JSON functions in triggers with `trusted_schema = OFF`. They take
+    // `json_each`, which is a table.
     let written =
         "SELECT lower(sql) FROM sqlite_schema WHERE sql IS NOT NULL AND name <> 'order_details'";
     let written = sql::<Text>(written).load::<String>(&mut outsider(&path(&directory))).unwrap();
     assert!(written.len() >= 20, "{written:?}");
-    let uses_json = |sql: &&String| sql.contains("json_") || sql.contains("json(");
+    let uses_json = |sql: &&String| {
+        let sql = sql.replace("from json_each(", "");
+        sql.contains("json_") || sql.contains("json(")
+    };
     assert_eq!(written.iter().find(uses_json), None, "also in a CHECK");
     // The operator ->> came with version 3.38.
     let view = "SELECT sql FROM sqlite_schema WHERE name = 'order_details'";
