@@ -19,8 +19,17 @@ use sql_rows::migrations::{ORDER_CHANGE, VersionError, count_missing};
 use crate::{ConnectError, connect::Server};
 
 /// The migrations, oldest first: a version, and its statements.
-const MIGRATIONS: [(&str, &str); 1] =
-    [("20261129100000", include_str!("../../../migrations/postgres/20261129100000_create/up.sql"))];
+const MIGRATIONS: [(&str, &str); 3] = [
+    ("20261129100000", include_str!("../../../migrations/postgres/20261129100000_create/up.sql")),
+    (
+        "20261129140000",
+        include_str!("../../../migrations/postgres/20261129140000_rules_of_sql/up.sql"),
+    ),
+    (
+        "20261129140100",
+        include_str!("../../../migrations/postgres/20261129140100_older_secrets/up.sql"),
+    ),
+];
 
 /// Makes instances that start at once in one schema migrate one after the other. The number is `nota`
 /// in ASCII. The wait for locks on tables is short, because creating an order would wait behind it.
@@ -30,9 +39,10 @@ const LOCK: &str = "SET LOCAL lock_timeout = '60s'; \
 
 /// The triggers that an incomplete restore may lose. No statement fails without them, but documents lose
 /// their objects, keys create two orders, and changes leave no event.
-const TRIGGERS: [(&str, &str); 4] = [
+const TRIGGERS: [(&str, &str); 5] = [
     ("documents", "documents_adopt_uploads"),
     ("idempotency_keys", "idempotency_keys_in_use"),
+    ("orders", "orders_check_notary"),
     ("orders", "orders_name_status"),
     ("orders", ORDER_CHANGE),
 ];

@@ -34,6 +34,19 @@ impl SecretsKey {
     }
 }
 
+impl SecretsKey {
+    /// Reads one or more keys with commas or white space between them. The first one encrypts.
+    ///
+    /// # Errors
+    /// One is no key, or there is none.
+    pub fn list(text: &str) -> Result<Vec<Self>, InvalidKey> {
+        let separates = |character: char| character == ',' || character.is_whitespace();
+        let keys = text.split(separates).filter(|key| !key.is_empty());
+        let keys = keys.map(str::parse).collect::<Result<Vec<_>, _>>()?;
+        if keys.is_empty() { Err(InvalidKey) } else { Ok(keys) }
+    }
+}
+
 impl FromStr for SecretsKey {
     type Err = InvalidKey;
 
@@ -50,20 +63,41 @@ impl fmt::Debug for SecretsKey {
 }
 
 /// Encrypts secrets with AES-256-GCM. A sealed secret is a random nonce, the encrypted bytes and
-/// their tag. The context is authenticated, so a secret cannot move to another client.
+/// their tag. It does not name its key: the tag shows which one fits. The context is authenticated, so a secret
+/// cannot move to another client.
 pub struct SealedSecrets {
-    key: LessSafeKey,
+    first: LessSafeKey,
+    others: Vec<LessSafeKey>,
     entropy: Arc<dyn Entropy>,
 }
 
 impl SealedSecrets {
-    /// Returns the box of a key.
-    pub fn new(key: &SecretsKey, entropy: Arc<dyn Entropy>) -> Self {
-        let Ok(key) = UnboundKey::new(&AES_256_GCM, &key.0) else {
-            unreachable!("the key has the length that the algorithm asks for")
+    /// Returns the box of some keys; `None` without one. The first key encrypts, and all decrypt.
+    pub fn new(keys: &[SecretsKey], entropy: Arc<dyn Entropy>) -> Option<Self> {
+        let key = |key: &SecretsKey| {
+            let Ok(key) = UnboundKey::new(&AES_256_GCM, &key.0) else {
+                unreachable!("the key has the length that the algorithm asks for")
+            };
+            LessSafeKey::new(key)
         };
-        Self { key: LessSafeKey::new(key), entropy }
+        let (first, others) = keys.split_first()?;
+        Some(Self { first: key(first), others: others.iter().map(key).collect(), entropy })
     }
+
+    /// Decrypts a secret. Returns the place of its key, too.
+    fn find(&self, sealed: &[u8], context: &str) -> Result<(usize, WebhookSecret), Unreadable> {
+        let keys = std::iter::once(&self.first).chain(&self.others).enumerate();
+        let mut opened = keys.filter_map(|(at, key)| Some((at, open(key, sealed, context)?)));
+        opened.next().ok_or(Unreadable)
+    }
+}
+
+fn open(key: &LessSafeKey, sealed: &[u8], context: &str) -> Option<WebhookSecret> {
+    let (nonce, sealed) = sealed.split_first_chunk::<NONCE_LEN>()?;
+    let mut text = sealed.to_vec();
+    let nonce = Nonce::assume_unique_for_key(*nonce);
+    let opened = key.open_in_place(nonce, Aad::from(context), &mut text).ok()?;
+    Some(WebhookSecret::from(<[u8; WebhookSecret::BYTES]>::try_from(&*opened).ok()?))
 }
 
 impl SecretBox for SealedSecrets {
@@ -71,7 +105,7 @@ impl SecretBox for SealedSecrets {
         let mut nonce = [0; NONCE_LEN];
         self.entropy.fill(&mut nonce);
         let mut text = *secret.expose();
-        let sealed = self.key.seal_in_place_separate_tag(
+        let sealed = self.first.seal_in_place_separate_tag(
             Nonce::assume_unique_for_key(nonce),
             Aad::from(context),
             &mut text,
@@ -81,13 +115,11 @@ impl SecretBox for SealedSecrets {
     }
 
     fn open(&self, sealed: &[u8], context: &str) -> Result<WebhookSecret, Unreadable> {
-        let (nonce, sealed) = sealed.split_first_chunk::<NONCE_LEN>().ok_or(Unreadable)?;
-        let mut text = sealed.to_vec();
-        let nonce = Nonce::assume_unique_for_key(*nonce);
-        let opened = self.key.open_in_place(nonce, Aad::from(context), &mut text);
-        let bytes: [u8; WebhookSecret::BYTES] =
-            opened.map_err(|_| Unreadable)?.try_into().map_err(|_| Unreadable)?;
-        Ok(WebhookSecret::from(bytes))
+        self.find(sealed, context).map(|(_, secret)| secret)
+    }
+
+    fn key_of(&self, sealed: &[u8], context: &str) -> Result<usize, Unreadable> {
+        self.find(sealed, context).map(|(key, _)| key)
     }
 }
 
@@ -100,9 +132,9 @@ mod tests {
     struct Fixture;
 
     impl SecretBoxFixture for Fixture {
-        fn with_key(&self, key: u8) -> Box<dyn SecretBox> {
-            let key = SecretsKey([key; KEY_BYTES]);
-            Box::new(SealedSecrets::new(&key, Arc::new(CountingEntropy::default())))
+        fn with_keys(&self, keys: &[u8]) -> Box<dyn SecretBox> {
+            let keys: Vec<_> = keys.iter().map(|&key| SecretsKey([key; KEY_BYTES])).collect();
+            Box::new(SealedSecrets::new(&keys, Arc::new(CountingEntropy::default())).unwrap())
         }
     }
 
@@ -121,6 +153,17 @@ mod tests {
             let error = text.parse::<SecretsKey>().unwrap_err();
             assert!(text.is_empty() || !format!("{error} {error:?}").contains(text), "{text}");
         }
+    }
+
+    #[test]
+    fn keys_are_separated_by_commas_or_lines() {
+        let keys = [1, 2, 3].map(|key| SecretsKey([key; KEY_BYTES]));
+        let [one, two, three] = keys.clone().map(|key| key.to_text());
+        assert_eq!(SecretsKey::list(&format!("{one}, {two}\n{three}\n")).unwrap(), keys);
+        for text in ["", " \n", ",", &format!("{one},half"), &format!("{one}{two}")] {
+            SecretsKey::list(text).unwrap_err();
+        }
+        assert!(SealedSecrets::new(&[], Arc::new(CountingEntropy::default())).is_none());
     }
 
     #[test]

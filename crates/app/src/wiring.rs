@@ -23,7 +23,7 @@ use domain::{
         read_order::ReadOrder,
         scan_documents::ScanDocuments,
         services::{KnownServices, ListServices},
-        webhooks::manage_webhooks::{ManageWebhooks, unreadable_secrets},
+        webhooks::{manage_webhooks::ManageWebhooks, reencrypt_secrets::count_secrets},
         withdraw_document::WithdrawDocument,
     },
 };
@@ -80,11 +80,12 @@ impl Parts {
         let (mut notifier, mail_is_available) = open_notifier(settings).await?;
         let mut webhooks = storage.manage_webhooks(settings, machine, sender)?;
         let key = webhooks.secrets.as_deref();
-        let unreadable = unreadable_secrets(&*webhooks.endpoints, key).await?;
+        let now = machine.clock.now();
+        let unreadable = count_secrets(&*webhooks.endpoints, key, now).await?.unreadable;
         if unreadable > 0 {
             tracing::error!(
                 endpoints = unreadable,
-                "webhooks of these endpoints wait: the key does not decrypt their secrets. {ADVICE}"
+                "webhooks of these endpoints wait: no key decrypts their secrets. {ADVICE}"
             );
         } else if webhooks.secrets.is_none() {
             tracing::warn!(

@@ -51,6 +51,9 @@ pub const WARNING_AHEAD: Duration = Duration::DAY;
 /// Time for which the old secret of an endpoint still signs after a rotation.
 pub const ROTATION_OVERLAP: Duration = Duration::DAY;
 
+/// Maximum number of older secrets of an endpoint that sign along. Each adds a signature to every delivery.
+pub const MAX_OLDER_SECRETS: usize = 10;
+
 /// Time for which deliveries are listed and can be replayed.
 pub const RETENTION: Duration = Duration::days(30);
 

@@ -21,55 +21,55 @@ use crate::{
 pub(crate) const SETTING: &str = "--secrets-key (NOTARY_ORDERS_SECRETS_KEY)";
 
 /// The advice if stored secrets need another key.
-pub const ADVICE: &str = "Set --secrets-key (NOTARY_ORDERS_SECRETS_KEY) to the key with which they \
-    were encrypted; after `copy` it is the content of secrets.key in the old data directory. If that \
-    key is lost, give each endpoint a new secret: webhooks rotate-secret ID";
+pub const ADVICE: &str = "Add the key with which they were encrypted to --secrets-key \
+    (NOTARY_ORDERS_SECRETS_KEY), behind a comma; after `copy` it is in secrets.key in the old data \
+    directory. If that key is lost, give each endpoint a new secret: webhooks rotate-secret ID";
 
 const NO_KEY: &str = "the key of the secrets of webhooks cannot be used";
 
 /// The file in the data directory of an embedded service.
 pub(crate) const FILE: &str = "secrets.key";
 
-/// Returns the box of the key of the settings. Without one, an embedded service has its key in a
-/// file, which the first call makes. On PostgreSQL there is none then: instances must share it, and
+/// Returns the box of the keys of the settings. Without one, an embedded service has its keys in a
+/// file, which the first call makes with one key. On PostgreSQL there is none then: instances must share it, and
 /// a data directory may not outlive its instance.
 pub(crate) fn secret_box(
     settings: &Settings,
     entropy: &Arc<dyn Entropy>,
 ) -> Result<Option<Arc<dyn SecretBox>>> {
     let path = settings.in_data_dir(FILE);
-    let key = match (find(settings)?, settings.database()?) {
-        (Some(key), _) => key,
-        (None, Database::Postgres(_)) => return Ok(None),
-        (None, Database::Sqlite(_)) => checked(make(&path, &**entropy), NO_KEY)?,
+    let keys = match (find(settings)?, settings.database()?) {
+        (none, Database::Sqlite(_)) if none.is_empty() => checked(make(&path, &**entropy), NO_KEY)?,
+        (keys, _) => keys,
     };
-    Ok(Some(Arc::new(SealedSecrets::new(&key, Arc::clone(entropy)))))
+    let secrets = SealedSecrets::new(&keys, Arc::clone(entropy));
+    Ok(secrets.map(|secrets| Arc::new(secrets) as _))
 }
 
-/// Finds the key of the settings, or in the file of an embedded service. Makes none.
-pub fn find(settings: &Settings) -> Result<Option<SecretsKey>> {
+/// Finds the keys of the settings, or in the file of an embedded service; none, if there are none. Makes none.
+pub fn find(settings: &Settings) -> Result<Vec<SecretsKey>> {
     if let Some(text) = &settings.secrets_key {
-        return Ok(Some(checked(text.parse(), SETTING)?));
+        return checked(SecretsKey::list(text), SETTING);
     }
     if let Database::Postgres(_) = settings.database()? {
-        return Ok(None);
+        return Ok(Vec::new());
     }
     let path = settings.in_data_dir(FILE);
     checked(read(&path), NO_KEY)
 }
 
-/// Reads the key of a file, if it is there.
-fn read(path: &Path) -> Result<Option<SecretsKey>> {
+/// Reads the keys of a file, if it is there.
+fn read(path: &Path) -> Result<Vec<SecretsKey>> {
     match fs::read_to_string(path) {
-        Ok(text) => Ok(Some(text.parse().with_context(|| path.display().to_string())?)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Ok(text) => SecretsKey::list(&text).with_context(|| path.display().to_string()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
         Err(error) => Err(at_path(error, path)),
     }
 }
 
 /// Makes a key in a file that only its owner can read: under another name first, so that another
-/// process never reads a part of it. Returns the key that is there then.
-fn make(path: &Path, entropy: &dyn Entropy) -> Result<SecretsKey> {
+/// process never reads a part of it. Returns the keys that are there then.
+fn make(path: &Path, entropy: &dyn Entropy) -> Result<Vec<SecretsKey>> {
     let folder = path.parent().unwrap_or(path);
     let mut file = NamedTempFile::new_in(folder).map_err(|error| at_path(error, folder))?;
     writeln!(file, "{}", SecretsKey::random(entropy).to_text())?;
@@ -82,7 +82,7 @@ fn make(path: &Path, entropy: &dyn Entropy) -> Result<SecretsKey> {
         }
         _ => sync(folder)?,
     }
-    fs::read_to_string(path)?.parse().with_context(|| path.display().to_string())
+    read(path)
 }
 
 #[cfg(test)]
@@ -97,13 +97,22 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(FILE);
         let entropy = Machine::default().entropy;
-        assert!(read(&path).unwrap().is_none());
+        assert_eq!(read(&path).unwrap(), []);
         let key = make(&path, &*entropy).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-        assert_eq!(read(&path).unwrap().unwrap(), key);
+        assert_eq!((key.len(), read(&path).unwrap()), (1, key.clone()));
         // Another process was faster.
         assert_eq!(make(&path, &*entropy).unwrap(), key);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn file_may_have_several_keys() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(FILE);
+        let keys = [1, 2].map(|_| SecretsKey::random(&*Machine::default().entropy));
+        fs::write(&path, keys.clone().map(|key| key.to_text() + "\n").concat()).unwrap();
+        assert_eq!(read(&path).unwrap(), keys);
     }
 
     #[test]

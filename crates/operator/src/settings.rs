@@ -293,9 +293,10 @@ pub struct Settings {
     pub webhooks_in_flight: usize,
 
     /// Key that encrypts the secrets of webhook endpoints: 32 bytes in base64, as openssl rand
-    /// -base64 32 prints [default: secrets.key in the data directory, made at the first start; none
-    /// with PostgreSQL]
-    #[arg(long, value_name = "KEY")]
+    /// -base64 32 prints. Of several keys, separated by commas, the first one encrypts and all
+    /// decrypt [default: secrets.key in the data directory, made at the first start; none with
+    /// PostgreSQL]
+    #[arg(long, value_name = "KEYS")]
     pub secrets_key: Option<String>,
 
     /// Networks or addresses, separated by commas, that webhooks may be sent to although they are

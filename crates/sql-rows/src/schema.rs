@@ -151,6 +151,7 @@ diesel::table! {
         disabled_by -> Nullable<Text>,
         told_at -> Nullable<crate::Instant>,
         due_at -> Nullable<crate::Instant>,
+        earlier_secrets -> Nullable<Text>,
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use diesel::{dsl::auto_type, prelude::*};
 use domain::{
     api_key::{ApiKeyId, Owner},
-    ports::{NewEndpoint, UnreadableRow},
+    ports::{EndpointSecrets, NewEndpoint, SealedSecrets, UnreadableRow},
     webhook::{
         DisabledBy, Endpoint, EndpointId, EventType, PER_ENDPOINT, endpoint_request::EndpointChange,
     },
@@ -146,6 +146,74 @@ impl EndpointChangeRow {
     }
 }
 
+/// The secrets of an endpoint.
+#[derive(Debug, Clone, Queryable, Selectable, AsChangeset)]
+#[diesel(table_name = webhook_endpoints, treat_none_as_null = true)]
+pub struct SecretsRow {
+    secret: Vec<u8>,
+    previous_secret: Option<Vec<u8>>,
+    previous_until: Option<Utc>,
+    earlier_secrets: Option<String>,
+}
+
+impl SecretsRow {
+    /// Returns the secrets. Earlier ones that cannot be read do not sign.
+    pub fn into_sealed(self) -> SealedSecrets {
+        let previous = self.previous_secret.zip(self.previous_until.map(|until| until.0));
+        let earlier = self.earlier_secrets.as_deref().and_then(read_earlier).unwrap_or_default();
+        SealedSecrets { current: self.secret, older: previous.into_iter().chain(earlier).collect() }
+    }
+}
+
+impl From<SealedSecrets> for SecretsRow {
+    fn from(SealedSecrets { current, mut older }: SealedSecrets) -> Self {
+        let earlier = older.split_off(older.len().min(1));
+        let (previous_secret, previous_until) = older.pop().unzip();
+        Self {
+            secret: current,
+            previous_secret,
+            previous_until: previous_until.map(Utc),
+            earlier_secrets: (!earlier.is_empty()).then(|| stored_earlier(&earlier)),
+        }
+    }
+}
+
+fn stored_earlier(secrets: &[(Vec<u8>, OffsetDateTime)]) -> String {
+    let row = |(secret, until): &(Vec<u8>, OffsetDateTime)| (secret.clone(), Utc(*until).micros());
+    // Numbers become JSON without an error.
+    serde_json::to_string(&secrets.iter().map(row).collect::<Vec<_>>()).unwrap_or_default()
+}
+
+fn read_earlier(stored: &str) -> Option<Vec<(Vec<u8>, OffsetDateTime)>> {
+    let secrets: Vec<(Vec<u8>, i64)> = serde_json::from_str(stored).ok()?;
+    let read = |(secret, micros): (Vec<u8>, i64)| {
+        let until = OffsetDateTime::from_unix_timestamp_nanos(i128::from(micros) * 1_000).ok()?;
+        Some((secret, until))
+    };
+    secrets.into_iter().map(read).collect()
+}
+
+/// The secrets of an endpoint, with its party.
+#[derive(Queryable, Selectable)]
+#[diesel(table_name = webhook_endpoints)]
+pub struct EndpointSecretsRow {
+    id: i64,
+    party: i64,
+    #[diesel(embed)]
+    secrets: SecretsRow,
+}
+
+impl EndpointSecretsRow {
+    /// Returns the secrets of the endpoint.
+    pub fn into_secrets(self) -> EndpointSecrets {
+        EndpointSecrets {
+            id: EndpointId(self.id),
+            party: party_of(self.party),
+            secrets: self.secrets.into_sealed(),
+        }
+    }
+}
+
 /// The columns of an endpoint that a lease needs.
 #[derive(Debug, Clone, Queryable, Selectable)]
 #[diesel(table_name = webhook_endpoints)]
@@ -157,9 +225,8 @@ pub struct TargetRow {
     /// Since when it has waited for a delivery.
     pub due_at: Option<Utc>,
     pub(crate) url: String,
-    pub(crate) secret: Vec<u8>,
-    pub(crate) previous_secret: Option<Vec<u8>>,
-    pub(crate) previous_until: Option<Utc>,
+    #[diesel(embed)]
+    pub(crate) secrets: SecretsRow,
     succeeded_at: Option<Utc>,
 }
 

@@ -1,7 +1,7 @@
 use actix_web::{http::Method, test::TestRequest};
 use domain::{
     ports::UrlRefused,
-    webhook::{EndpointId, ROTATION_OVERLAP, endpoint_request::EndpointChange},
+    webhook::{EndpointId, endpoint_request::EndpointChange},
 };
 use serde_json::{Value, json};
 
@@ -91,8 +91,8 @@ async fn webhook_is_deleted() {
 async fn new_secret_is_shown() {
     let mut ports = Ports::new();
     ports.secrets.expect_seal().returning(|_, _| vec![1]);
-    ports.endpoints.expect_rotate_secret().once().returning(|owner, id, _, previous_until| {
-        assert_eq!((owner, id, previous_until), (OWNER, EndpointId(3), NOW + ROTATION_OVERLAP));
+    ports.endpoints.expect_rotate_secret().once().returning(|owner, id, _, at| {
+        assert_eq!((owner, id, at), (OWNER, EndpointId(3), NOW));
         Ok(true)
     });
 

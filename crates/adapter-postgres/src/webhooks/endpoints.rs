@@ -5,21 +5,26 @@ use diesel::prelude::*;
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{
     api_key::{Owner, Party},
-    ports::{NewEndpoint, StoreError, WebhookRepo},
+    ports::{EndpointSecrets, NewEndpoint, SealedSecrets, StoreError, WebhookRepo},
     webhook::{DisabledBy, Endpoint, EndpointId, endpoint_request::EndpointChange},
 };
 use sql_rows::{
     Unreadable, Utc,
-    party::{party_of, stored_party},
+    party::stored_party,
     row_limit,
-    schema::webhook_endpoints,
+    schema::{webhook_deliveries, webhook_endpoints},
+    webhook_deliveries::deliveries_of,
     webhook_endpoints::{
-        EndpointChangeRow, EndpointRow, NewEndpointRow, endpoint_of, endpoints_of, untold_endpoints,
+        EndpointChangeRow, EndpointRow, EndpointSecretsRow, NewEndpointRow, SecretsRow,
+        endpoint_of, endpoints_of, untold_endpoints,
     },
 };
 use time::OffsetDateTime;
 
 use crate::{locks, store::PostgresStore};
+
+/// Deliveries of a removed endpoint that a statement removes.
+const REMOVED: i64 = 1_000;
 
 #[async_trait]
 impl WebhookRepo for PostgresStore {
@@ -73,6 +78,18 @@ impl WebhookRepo for PostgresStore {
     }
 
     async fn remove(&self, owner: Owner, id: EndpointId) -> Result<bool, StoreError> {
+        // One statement would take longer with each delivery, and end at its time limit.
+        let remove = async || {
+            let remove = async move |connection: &mut AsyncPgConnection| {
+                locks::lock(connection, "webhook_endpoints", &[id.0]).await?;
+                let some = deliveries_of(owner, id).select(webhook_deliveries::id).limit(REMOVED);
+                let some: Vec<i64> = some.get_results(connection).await?;
+                let some = webhook_deliveries::table.filter(webhook_deliveries::id.eq_any(some));
+                Ok(diesel::delete(some).execute(connection).await?)
+            };
+            self.transaction::<_, StoreError>(remove).await
+        };
+        while row_limit(remove().await?) == REMOVED {}
         Ok(self.execute(diesel::delete(endpoint_of(owner, id))).await? > 0)
     }
 
@@ -81,24 +98,44 @@ impl WebhookRepo for PostgresStore {
         owner: Owner,
         id: EndpointId,
         secret: &[u8],
-        previous_until: OffsetDateTime,
+        at: OffsetDateTime,
     ) -> Result<bool, StoreError> {
-        let rotate = diesel::update(endpoint_of(owner, id)).set((
-            webhook_endpoints::previous_secret.eq(webhook_endpoints::secret.nullable()),
-            webhook_endpoints::previous_until.eq(Utc(previous_until)),
-            webhook_endpoints::secret.eq(secret.to_vec()),
-        ));
-        Ok(self.execute(rotate).await? > 0)
+        let secret = secret.to_vec();
+        let rotate = async move |connection: &mut AsyncPgConnection| {
+            locks::lock(connection, "webhook_endpoints", &[id.0]).await?;
+            let own = endpoint_of(owner, id).select(SecretsRow::as_select());
+            let before: Option<SecretsRow> = own.get_result(connection).await.optional()?;
+            let Some(before) = before else { return Ok(false) };
+            let after = SecretsRow::from(before.into_sealed().rotated(secret, at));
+            let own = diesel::update(webhook_endpoints::table.find(id.0));
+            own.set(after).execute(connection).await?;
+            Ok(true)
+        };
+        self.transaction(rotate).await
     }
 
-    async fn secrets(&self) -> Result<Vec<(Party, Vec<u8>)>, StoreError> {
-        let secrets =
-            webhook_endpoints::table.select((webhook_endpoints::party, webhook_endpoints::secret));
-        let load = async move |connection: &mut AsyncPgConnection| {
-            let rows: Vec<(i64, Vec<u8>)> = secrets.get_results(connection).await?;
-            Ok(rows.into_iter().map(|(party, secret)| (party_of(party), secret)).collect())
+    async fn secrets(&self) -> Result<Vec<EndpointSecrets>, StoreError> {
+        self.select(webhook_endpoints::table, secrets).await
+    }
+
+    async fn replace_secrets(
+        &self,
+        before: &EndpointSecrets,
+        after: &SealedSecrets,
+    ) -> Result<bool, StoreError> {
+        let (before, after) = (before.clone(), after.clone());
+        let replace = async move |connection: &mut AsyncPgConnection| {
+            locks::lock(connection, "webhook_endpoints", &[before.id.0]).await?;
+            let row = webhook_endpoints::table.find(before.id.0);
+            let stored = row.select(SecretsRow::as_select()).get_result(connection);
+            let stored: Option<SecretsRow> = stored.await.optional()?;
+            if stored.map(SecretsRow::into_sealed) != Some(before.secrets) {
+                return Ok(false);
+            }
+            diesel::update(row).set(SecretsRow::from(after)).execute(connection).await?;
+            Ok(true)
         };
-        self.read(load).await
+        self.transaction(replace).await
     }
 
     async fn of_parties(&self, parties: &[Party]) -> Result<Vec<Endpoint>, StoreError> {
@@ -163,4 +200,9 @@ impl WebhookRepo for PostgresStore {
 #[expect(clippy::unnecessary_wraps, reason = "the rows of other tables may be unreadable")]
 fn endpoint(row: EndpointRow) -> Result<Endpoint, Unreadable> {
     Ok(row.into_endpoint())
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "the rows of other tables may be unreadable")]
+fn secrets(row: EndpointSecretsRow) -> Result<EndpointSecrets, Unreadable> {
+    Ok(row.into_secrets())
 }

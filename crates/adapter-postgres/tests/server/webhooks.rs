@@ -51,3 +51,22 @@ async fn webhook_that_is_added_beside_a_lease_is_due() {
         assert_eq!(leases.len(), 1, "an event: {is_event}");
     }
 }
+
+/// A statement that removes them all would meet its time limit.
+#[tokio::test]
+async fn endpoint_is_removed_with_any_number_of_deliveries() {
+    let (store, database) = store().await;
+    let endpoint = WebhookRepo::add(&store, &new_endpoint(LIVE), 1).await.unwrap().unwrap().id;
+    database.sql(&format!(
+        "INSERT INTO webhook_deliveries (endpoint_id, created_at, due_at, event, message_key) \
+        SELECT {}, now(), now(), 'webhook.test', 'k' || n FROM generate_series(1, 2500) AS n; \
+        CREATE FUNCTION count_removed() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
+        IF (SELECT count(*) FROM removed) > 1000 THEN RAISE 'too many'; END IF; RETURN NULL; END $$; \
+        CREATE TRIGGER few AFTER DELETE ON webhook_deliveries REFERENCING OLD TABLE AS removed \
+        FOR EACH STATEMENT EXECUTE FUNCTION count_removed()",
+        endpoint.0
+    ));
+    assert!(store.remove(LIVE, endpoint).await.unwrap());
+    assert_eq!(store.endpoint(LIVE, endpoint).await.unwrap(), None);
+    assert_eq!(database.sql("SELECT count(*) FROM webhook_deliveries").trim(), "0");
+}

@@ -92,6 +92,8 @@ pub async fn call_webhooks<S: WebhookRepo + WebhookQueue>(store: &S) {
     let change = EndpointChange { is_enabled: Some(true), ..EndpointChange::default() };
     store.change(LIVE, id, &change, NOW).await.unwrap().unwrap();
     assert!(store.rotate_secret(LIVE, id, &[1], NOW).await.unwrap());
+    let secrets = store.secrets().await.unwrap().into_iter().find(|of| of.id == id).unwrap();
+    assert!(store.replace_secrets(&secrets, &secrets.secrets).await.unwrap());
     store.endpoint(LIVE, id).await.unwrap().unwrap();
     assert_eq!(store.of_owner(LIVE).await.unwrap().len(), 1);
     assert_eq!(store.of_parties(&[Party::Client(CLIENT)]).await.unwrap().len(), 1);

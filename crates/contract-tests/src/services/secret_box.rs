@@ -7,8 +7,8 @@ use domain::{
 
 /// Makes the boxes under test.
 pub trait SecretBoxFixture {
-    /// Returns a box whose key is made of this byte.
-    fn with_key(&self, key: u8) -> Box<dyn SecretBox>;
+    /// Returns a box whose keys are made of these bytes.
+    fn with_keys(&self, keys: &[u8]) -> Box<dyn SecretBox>;
 }
 
 const SECRET: [u8; WebhookSecret::BYTES] = *b"thirty-two bytes, a whole secret";
@@ -20,22 +20,37 @@ fn secret() -> WebhookSecret {
 /// Also after a restart: another box with the same key opens it.
 pub fn secret_opens_with_its_key_and_context(fixture: &dyn SecretBoxFixture) {
     for context in ["endpoint 1", ""] {
-        let sealed = fixture.with_key(1).seal(&secret(), context);
-        assert_eq!(fixture.with_key(1).open(&sealed, context).unwrap(), secret());
+        let sealed = fixture.with_keys(&[1]).seal(&secret(), context);
+        assert_eq!(fixture.with_keys(&[1]).open(&sealed, context).unwrap(), secret());
     }
 }
 
 /// A secret that was copied to another client does not sign there.
 pub fn other_key_or_context_is_unreadable(fixture: &dyn SecretBoxFixture) {
-    let sealed = fixture.with_key(1).seal(&secret(), "endpoint 1");
-    assert_eq!(fixture.with_key(2).open(&sealed, "endpoint 1"), Err(Unreadable));
-    assert_eq!(fixture.with_key(1).open(&sealed, "endpoint 2"), Err(Unreadable));
-    assert_eq!(fixture.with_key(1).open(&sealed, ""), Err(Unreadable));
+    let sealed = fixture.with_keys(&[1]).seal(&secret(), "endpoint 1");
+    assert_eq!(fixture.with_keys(&[2]).open(&sealed, "endpoint 1"), Err(Unreadable));
+    assert_eq!(fixture.with_keys(&[1]).open(&sealed, "endpoint 2"), Err(Unreadable));
+    assert_eq!(fixture.with_keys(&[1]).open(&sealed, ""), Err(Unreadable));
+}
+
+/// A secret moves to another key while instances run, which have both.
+pub fn first_key_encrypts_and_all_keys_decrypt(fixture: &dyn SecretBoxFixture) {
+    let both = fixture.with_keys(&[2, 1]);
+    for (at, key) in [2, 1].into_iter().enumerate() {
+        let sealed = fixture.with_keys(&[key]).seal(&secret(), "endpoint 1");
+        assert_eq!(both.open(&sealed, "endpoint 1").unwrap(), secret());
+        assert_eq!(both.key_of(&sealed, "endpoint 1"), Ok(at));
+        assert_eq!(both.key_of(&sealed, "endpoint 2"), Err(Unreadable));
+    }
+    let sealed = both.seal(&secret(), "endpoint 1");
+    assert_eq!(fixture.with_keys(&[2]).open(&sealed, "endpoint 1").unwrap(), secret());
+    assert_eq!(fixture.with_keys(&[1, 3]).open(&sealed, "endpoint 1"), Err(Unreadable));
+    assert_eq!(fixture.with_keys(&[1, 3]).key_of(&sealed, "endpoint 1"), Err(Unreadable));
 }
 
 /// Covers one changed bit at each position, and each length.
 pub fn changed_bytes_are_unreadable(fixture: &dyn SecretBoxFixture) {
-    let secrets = fixture.with_key(1);
+    let secrets = fixture.with_keys(&[1]);
     let sealed = secrets.seal(&secret(), "endpoint 1");
     for position in 0..sealed.len() {
         let mut changed = sealed.clone();
@@ -50,7 +65,7 @@ pub fn changed_bytes_are_unreadable(fixture: &dyn SecretBoxFixture) {
 /// The table does not show that two endpoints have the same secret, and not even eight bytes in a
 /// row of one.
 pub fn equal_secrets_have_different_sealed_bytes(fixture: &dyn SecretBoxFixture) {
-    let secrets = fixture.with_key(1);
+    let secrets = fixture.with_keys(&[1]);
     let mut sealed: Vec<_> = (0..100).map(|_| secrets.seal(&secret(), "endpoint 1")).collect();
     for part in SECRET.windows(8) {
         assert!(sealed[0].windows(8).all(|window| window != part));

@@ -109,7 +109,7 @@ pub async fn webhook_of_an_event_is_due_at_once(storage: &Storage) {
     assert_eq!(delivery.status, WebhookStatus::Pending { due_at: NOW });
     assert_eq!((leases[0].party, &leases[0].url), (LIVE.party, &new_endpoint(LIVE).url));
     assert_eq!(leases[0].secrets.current, new_endpoint(LIVE).secret);
-    assert_eq!((&leases[0].secrets.previous, leases[0].is_proven), (&None, false));
+    assert_eq!((&leases[0].secrets.older, leases[0].is_proven), (&vec![], false));
 }
 
 /// It has no order. A disabled or foreign endpoint gets none.

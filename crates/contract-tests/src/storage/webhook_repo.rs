@@ -4,8 +4,11 @@ use std::collections::BTreeSet;
 
 use domain::{
     api_key::{ClientId, Owner, Party},
-    ports::NewEndpoint,
-    webhook::{DisabledBy, Endpoint, EndpointId, EventType, endpoint_request::EndpointChange},
+    ports::{EndpointSecrets, NewEndpoint, SealedSecrets},
+    webhook::{
+        DisabledBy, Endpoint, EndpointId, EventType, ROTATION_OVERLAP,
+        endpoint_request::EndpointChange,
+    },
 };
 use time::{Duration, OffsetDateTime};
 
@@ -61,8 +64,15 @@ pub async fn endpoint_is_read_as_it_was_added(storage: &Storage) {
     }
     assert_eq!(storage.webhooks.of_owner(LIVE).await.unwrap(), endpoints);
     assert_eq!(storage.webhooks.all().await.unwrap(), endpoints);
-    let secret = (LIVE.party, new_endpoint(LIVE).secret);
-    assert_eq!(storage.webhooks.secrets().await.unwrap(), [secret.clone(), secret]);
+    let mut secrets = storage.webhooks.secrets().await.unwrap();
+    secrets.sort_by_key(|of| of.id);
+    let sealed = SealedSecrets { current: new_endpoint(LIVE).secret, older: Vec::new() };
+    let secrets_of = |endpoint: &Endpoint| EndpointSecrets {
+        id: endpoint.id,
+        party: LIVE.party,
+        secrets: sealed.clone(),
+    };
+    assert_eq!(secrets, endpoints.iter().map(secrets_of).collect::<Vec<_>>());
 }
 
 /// Other owners have their own. Covers additions at the same time.
@@ -142,20 +152,58 @@ pub async fn another_url_has_no_failures(storage: &Storage) {
     assert_eq!(change(storage, id, new_url).await.failing_since, None);
 }
 
-/// A second rotation forgets the first secret.
-pub async fn rotated_secret_leaves_the_one_before(storage: &Storage) {
-    let id = add(storage, &NewEndpoint { secret: vec![1], ..new_endpoint(LIVE) }).await;
-    let mut secrets = Vec::new();
-    for (number, at) in [(2, NOW), (3, NOW + Duration::HOUR)] {
+/// Of rotations at the same time too.
+pub async fn rotated_secrets_sign_along_until_their_ends(storage: &Storage) {
+    let id = add(storage, &NewEndpoint { secret: vec![0], ..new_endpoint(LIVE) }).await;
+    let mut expected = SealedSecrets { current: vec![0], older: Vec::new() };
+    let half = ROTATION_OVERLAP / 2;
+    for (number, at) in [(1, NOW), (2, NOW + half), (3, NOW + half), (4, NOW + ROTATION_OVERLAP)] {
         assert!(storage.webhooks.rotate_secret(LIVE, id, &[number], at).await.unwrap());
+        expected = expected.rotated(vec![number], at);
         storage.webhook_queue.add_test(LIVE, id, "k", NOW).await.unwrap().unwrap();
-        let lease = lease_webhooks(storage, NOW).await.remove(0);
-        secrets.push((lease.secrets.current, lease.secrets.previous));
+        assert_eq!(lease_webhooks(storage, NOW).await.remove(0).secrets, expected);
         storage.webhook_queue.forget(NOW + MICROSECOND, 10).await.unwrap();
+        assert_eq!(secrets_of(storage, id).await.secrets, expected);
     }
-    let previous = |number: u8, at| Some((vec![number], at));
-    assert_eq!(secrets[0], (vec![2], previous(1, NOW)));
-    assert_eq!(secrets[1], (vec![3], previous(2, NOW + Duration::HOUR)));
+    let rotations = (5..9).map(|number| {
+        let webhooks = storage.webhooks.clone();
+        async move { webhooks.rotate_secret(LIVE, id, &[number], NOW).await.unwrap() }
+    });
+    assert_eq!(at_once(rotations).await, [true; 4]);
+    let SealedSecrets { current, older } = secrets_of(storage, id).await.secrets;
+    let mut newest: Vec<_> = older[..3].iter().map(|(secret, _)| secret[0]).collect();
+    newest.push(current[0]);
+    newest.sort_unstable();
+    assert_eq!(newest, [5, 6, 7, 8]);
+}
+
+async fn secrets_of(storage: &Storage, id: EndpointId) -> EndpointSecrets {
+    let all = storage.webhooks.secrets().await.unwrap();
+    all.into_iter().find(|of| of.id == id).unwrap()
+}
+
+/// A rotation or another re-encryption was faster.
+pub async fn secrets_are_replaced_only_while_they_are_the_same(storage: &Storage) {
+    let id = add(storage, &NewEndpoint { secret: vec![1], ..new_endpoint(LIVE) }).await;
+    add(storage, &new_endpoint(LIVE)).await;
+    for number in [2, 3] {
+        assert!(storage.webhooks.rotate_secret(LIVE, id, &[number], NOW).await.unwrap());
+    }
+    let before = secrets_of(storage, id).await;
+    let mut after = before.secrets.clone();
+    after.current = vec![13];
+    after.older[1].0 = vec![11];
+    for is_replaced in [true, false] {
+        let replaced = storage.webhooks.replace_secrets(&before, &after).await.unwrap();
+        assert_eq!((replaced, secrets_of(storage, id).await.secrets), (is_replaced, after.clone()));
+    }
+    let before = secrets_of(storage, id).await;
+    after.older.clear();
+    assert!(storage.webhooks.replace_secrets(&before, &after).await.unwrap());
+    assert_eq!(secrets_of(storage, id).await.secrets, after);
+    assert!(storage.webhooks.remove(LIVE, id).await.unwrap());
+    let before = EndpointSecrets { secrets: after.clone(), ..before };
+    assert!(!storage.webhooks.replace_secrets(&before, &after).await.unwrap());
 }
 
 /// A newer version of the service has written them. The endpoint gets the others, and is changed like

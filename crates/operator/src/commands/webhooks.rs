@@ -9,7 +9,10 @@ use domain::{
     order::SigningServiceId,
     ports::{Cursor, DeliveryPageQuery},
     request::Violation,
-    use_cases::webhooks::manage_webhooks::{ManageWebhooks, WebhooksError},
+    use_cases::webhooks::{
+        manage_webhooks::{ManageWebhooks, WebhooksError},
+        reencrypt_secrets::reencrypt,
+    },
     webhook::{
         AttemptOutcome, Endpoint, EndpointId, WebhookDelivery, WebhookDeliveryId,
         endpoint_request::EndpointChangeBody,
@@ -22,6 +25,8 @@ use self::{details::Details, listen::Listen};
 use super::output::{Column, Format, at, instant, mode, print, second};
 use crate::{
     adapters::{Storage, webhook_sender},
+    progress::counted,
+    secrets_key::ADVICE,
     settings::{
         Settings, WrongSetting,
         values::{listed, whole},
@@ -79,6 +84,8 @@ pub enum WebhooksCommand {
     Delete(Listed),
     /// Give an endpoint a new secret, and print it. The old one signs along for a day
     RotateSecret(Listed),
+    /// Encrypt all secrets with the first key of --secrets-key. May run beside the service, and again
+    Reencrypt,
     /// Send a test event to an endpoint
     Test(Listed),
     /// List the deliveries of an endpoint in the last 30 days, newest first
@@ -211,6 +218,18 @@ async fn execute(
         Command::RotateSecret(Listed { id }) => {
             let secret = webhooks.rotate_secret(owner(webhooks, id).await?, EndpointId(id)).await?;
             print(&format!("{}\n", secret.to_text()))
+        }
+        Command::Reencrypt => {
+            let secrets = webhooks.secrets.as_deref().ok_or(WebhooksError::NotConfigured)?;
+            let done = reencrypt(&*webhooks.endpoints, secrets, webhooks.clock.now()).await?;
+            print(&format!("{} encrypted with the first key\n", counted(&done.secrets, "secret")))?;
+            let unreadable: Vec<_> = done.unreadable.iter().map(|id| id.0.to_string()).collect();
+            ensure!(
+                unreadable.is_empty(),
+                "no key decrypts the secrets of these endpoints: {}. {ADVICE}",
+                unreadable.join(", ")
+            );
+            Ok(())
         }
         Command::Test(Listed { id }) => {
             let delivery = webhooks.test(owner(webhooks, id).await?, EndpointId(id)).await?;

@@ -8,10 +8,12 @@ use adapter_sqlite::SqliteStore;
 use adapter_webhook::SealedSecrets;
 use anyhow::Context as _;
 use domain::{
-    ports::{DeliveryQueue, OrderAdmin, OrderRepo as _, QueueStats, WebhookQueue, WebhookRepo},
+    ports::{
+        DeliveryQueue, OrderAdmin, OrderRepo as _, QueueStats, SecretBox, WebhookQueue, WebhookRepo,
+    },
     use_cases::{
         upkeep::erase_old_orders::{COUNTED, Retention, Waiting},
-        webhooks::manage_webhooks::unreadable_secrets,
+        webhooks::reencrypt_secrets::{SecretCounts, count_secrets},
     },
 };
 use time::Duration;
@@ -151,19 +153,40 @@ async fn judge_retention(orders: &dyn OrderAdmin, of: &Subject, found: &mut Find
     found.ok(text);
 }
 
-/// Judges whether the key of the settings decrypts the secrets of webhooks. Another check reports
-/// other faults of the key.
+/// Judges whether the keys of the settings decrypt the secrets of webhooks, and which of several are needed.
+/// Another check reports other faults of the keys.
 async fn judge_secrets(endpoints: &dyn WebhookRepo, of: &Subject, found: &mut Findings) {
-    let Ok(key) = secrets_key::find(&of.settings) else { return };
-    let key = key.map(|key| SealedSecrets::new(&key, Arc::new(OsEntropy)));
-    let unreadable = unreadable_secrets(endpoints, key.as_ref().map(|key| key as _)).await;
-    if let Ok(count @ 1..) = unreadable {
+    let Ok(keys) = secrets_key::find(&of.settings) else { return };
+    let secrets = SealedSecrets::new(&keys, Arc::new(OsEntropy));
+    let secrets: Option<&dyn SecretBox> = secrets.as_ref().map(|secrets| secrets as _);
+    let Ok(SecretCounts { of_keys, unreadable }) =
+        count_secrets(endpoints, secrets, of.clock.now()).await
+    else {
+        return;
+    };
+    if unreadable > 0 || keys.len() > 1 {
         found.check = "webhooks";
-        let text = match count {
+    }
+    if unreadable > 0 {
+        let text = match unreadable {
             1 => "1 endpoint gets no webhooks: its secret needs another key".to_owned(),
-            _ => format!("{count} endpoints get no webhooks: their secrets need another key"),
+            _ => format!("{unreadable} endpoints get no webhooks: their secrets need another key"),
         };
         found.fail(text, secrets_key::ADVICE);
+    }
+    if keys.len() > 1 {
+        let count = |key| counted(&of_keys.get(&key).copied().unwrap_or_default(), "secret");
+        let counts = (0..keys.len()).map(|key| format!("{} under key {}", count(key), key + 1));
+        let text = counts.collect::<Vec<_>>().join(", ");
+        if of_keys.keys().any(|&key| key > 0) {
+            found.warn(
+                text,
+                "Start every instance with these keys, then `notary-orders webhooks reencrypt` moves all \
+                 secrets to key 1",
+            );
+        } else {
+            found.warn(text, "Keep key 1 alone: no secret needs the others");
+        }
     }
 }
 

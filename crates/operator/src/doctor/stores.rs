@@ -113,11 +113,11 @@ pub(super) async fn webhooks(of: &Subject, found: &mut Findings) -> Result<(), F
     // The check of the database reports a wrong URL, and secrets that the key does not decrypt.
     if let Ok(database) = of.settings.database() {
         match secrets_key::find(&of.settings) {
-            Ok(Some(_)) => found.ok("the key of their secrets can be read"),
-            Ok(None) if matches!(database, Database::Sqlite(_)) => {
+            Ok(keys) if !keys.is_empty() => found.ok("the key of their secrets can be read"),
+            Ok(_) if matches!(database, Database::Sqlite(_)) => {
                 found.ok("the key of their secrets is missing yet; the first start makes it");
             }
-            Ok(None) => found.warn(
+            Ok(_) => found.warn(
                 "there is no key of their secrets, so no webhook can be created or sent",
                 format!(
                     "Set {} to the output of `openssl rand -base64 32`, the same for all \

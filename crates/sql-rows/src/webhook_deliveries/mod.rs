@@ -7,10 +7,7 @@ use diesel::{
 use domain::{
     api_key::Owner,
     order::OrderId,
-    ports::{
-        NewWebhookDelivery, Page, SealedSecrets, Settlement, WebhookAttempted, WebhookLease,
-        WebhookStats,
-    },
+    ports::{NewWebhookDelivery, Page, Settlement, WebhookAttempted, WebhookLease, WebhookStats},
     webhook::{
         AttemptOutcome, AttemptRecord, EndpointId, EventType, WebhookDelivery, WebhookDeliveryId,
         WebhookStatus,
@@ -147,13 +144,7 @@ impl WebhookDeliveryRow {
             party: party_of(target.party),
             is_proven: target.is_proven(),
             url: target.url,
-            secrets: SealedSecrets {
-                current: target.secret,
-                previous: target
-                    .previous_secret
-                    .zip(target.previous_until)
-                    .map(|(secret, until)| (secret, until.0)),
-            },
+            secrets: target.secrets.into_sealed(),
         })
     }
 }

@@ -13,7 +13,7 @@ use time::Duration;
 
 use crate::{
     harness::scripted_server::{Reply, Request, ScriptedServer},
-    harness::service_process::{ServiceProcess, run},
+    harness::service_process::{ServiceProcess, fail, issue_key, run},
     harness::{
         Api, CREATE, CREATE_WITH_DOCUMENTS, TestApp, WEBHOOKS, created, deed, eventually,
         eventually_async, order, problem, with_documents,
@@ -29,7 +29,11 @@ on_both_wirings! {
     events_of_a_disabled_webhook_wait_until_it_is_enabled,
     failure_is_retried_under_the_same_identifier_and_410_ends_all_attempts,
     unknown_event_of_an_endpoint_holds_up_no_other_and_doctor_names_it,
+    secrets_move_to_another_key_and_older_ones_sign_along,
 }
+
+/// A key of secrets that no setting of the tests has.
+const NEW_KEY: &str = "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=";
 
 /// A client of the service with every scope.
 struct Client(Api);
@@ -379,4 +383,46 @@ async fn unknown_event_of_an_endpoint_holds_up_no_other_and_doctor_names_it(kind
     assert!(report.found("warn", "webhooks").contains(&expected), "{}", report.text);
     let events = client.read(&unknown).await["events"].clone();
     assert_eq!(events, json!(["order.created"]));
+}
+
+/// An order at each step arrives signed with every secret of the day.
+async fn secrets_move_to_another_key_and_older_ones_sign_along(kind: Kind) {
+    let wiring = kind.wiring();
+    let key = issue_key(&wiring);
+    let (receiver, old) = (Receiver::start(), WEBHOOKS[1]);
+    let [old_key, new_key] = [old.split_once('=').unwrap().1, NEW_KEY];
+    let [new_and_old, new] = [format!("{new_key},{old_key}"), new_key.to_owned()]
+        .map(|keys| format!("--secrets-key={keys}"));
+    let allow = WEBHOOKS[0];
+    let command = |command: &[&str], keys: &str| run(&wiring, &[command, &[allow, keys]].concat());
+    let url = format!("--url={}", receiver.url("/"));
+    let mut secrets = vec![command(&["webhooks", "create", "--client=1", &url], old)];
+    for (number, keys) in [(1, &*new_and_old), (2, &*new)] {
+        let present = if number == 1 { old } else { keys };
+        secrets.push(command(&["webhooks", "rotate-secret", "1"], present));
+        if number == 1 {
+            let report = Report::on(&wiring, &[&new_and_old]);
+            let counts = "0 secrets under key 1, 2 secrets under key 2";
+            assert!(report.found("warn", "webhooks").contains(counts), "{}", report.text);
+        }
+        let service = ServiceProcess::start(&wiring, &[allow, keys]).with_key(key.clone());
+        created(service.create(&order(&format!("F-{number}"))).await).await;
+        let arrived = receiver.webhooks(number).await.remove(number - 1);
+        assert_eq!(arrived.header("webhook-signature").unwrap().split(' ').count(), number + 1);
+        for secret in &secrets {
+            assert!(is_signed_with(&arrived, secret.trim()), "{number}");
+        }
+        assert_eq!(service.stop("-TERM").0, Some(0));
+        if number == 1 {
+            for count in ["2 secrets", "0 secrets"] {
+                let printed = command(&["webhooks", "reencrypt"], keys);
+                assert_eq!(printed, format!("{count} encrypted with the first key\n"));
+            }
+            let report = Report::on(&wiring, &[keys]);
+            let counts = "2 secrets under key 1, 0 secrets under key 2";
+            assert!(report.found("warn", "webhooks").contains(counts), "{}", report.text);
+        }
+    }
+    let error = fail(&wiring, &["webhooks", "reencrypt", old]);
+    assert!(error.contains("no key decrypts the secrets of these endpoints: 1"), "{error}");
 }

@@ -81,6 +81,10 @@ impl SecretBox for Machine {
     fn open(&self, _: &[u8], _: &str) -> Result<WebhookSecret, Unreadable> {
         Ok(WebhookSecret::from([1; 32]))
     }
+
+    fn key_of(&self, _: &[u8], _: &str) -> Result<usize, Unreadable> {
+        Ok(0)
+    }
 }
 
 /// Returns the worker, and its receivers.

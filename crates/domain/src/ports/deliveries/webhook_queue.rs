@@ -7,7 +7,8 @@ use crate::ports::{Cursor, Page, Retried, Settlement, StoreError};
 use crate::{
     api_key::{Owner, Party},
     webhook::{
-        AttemptRecord, EndpointId, EventChange, EventType, WebhookDelivery, WebhookDeliveryId,
+        AttemptRecord, EndpointId, EventChange, EventType, MAX_OLDER_SECRETS, ROTATION_OVERLAP,
+        WebhookDelivery, WebhookDeliveryId,
     },
 };
 
@@ -79,8 +80,27 @@ impl PartyAttempts {
 pub struct SealedSecrets {
     /// The present one.
     pub current: Vec<u8>,
-    /// The one before, and until when it signs.
-    pub previous: Option<(Vec<u8>, OffsetDateTime)>,
+    /// Those before, the newest first, and until when each signs along.
+    pub older: Vec<(Vec<u8>, OffsetDateTime)>,
+}
+
+impl SealedSecrets {
+    /// Leaves out the secrets that do not sign any more at an instant.
+    #[must_use]
+    pub fn live(mut self, at: OffsetDateTime) -> Self {
+        self.older.retain(|(_, until)| at < *until);
+        self
+    }
+
+    /// Returns the secrets after a rotation at `at`. The present one signs along for [`ROTATION_OVERLAP`],
+    /// and those before it until their ends; of more than [`MAX_OLDER_SECRETS`], the newest.
+    #[must_use]
+    pub fn rotated(self, secret: Vec<u8>, at: OffsetDateTime) -> Self {
+        let Self { current, older } = self.live(at);
+        let until = at.saturating_add(ROTATION_OVERLAP);
+        let older = std::iter::once((current, until)).chain(older).take(MAX_OLDER_SECRETS);
+        Self { current: secret, older: older.collect() }
+    }
 }
 
 /// The exclusive right to attempt a webhook delivery until the lease ends.
@@ -287,4 +307,44 @@ pub trait WebhookQueue: Send + Sync {
     /// Removes those of the oldest `limit` deliveries whose events happened before `instant`.
     /// Returns their number.
     async fn forget(&self, instant: OffsetDateTime, limit: usize) -> Result<usize, StoreError>;
+}
+
+#[cfg(test)]
+mod tests {
+    use time::macros::datetime;
+
+    use super::*;
+
+    const NOW: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
+
+    fn first() -> SealedSecrets {
+        SealedSecrets { current: vec![0], older: Vec::new() }
+    }
+
+    #[test]
+    fn each_older_secret_signs_along_until_its_own_end() {
+        let later = NOW + Duration::HOUR;
+        let twice = first().rotated(vec![1], NOW).rotated(vec![2], later);
+        let ends = [NOW, later].map(|at| at + ROTATION_OVERLAP);
+        let older = vec![(vec![1], ends[1]), (vec![0], ends[0])];
+        assert_eq!(twice, SealedSecrets { current: vec![2], older: older.clone() });
+        assert_eq!(twice.clone().live(ends[0] - Duration::MICROSECOND), twice);
+        assert_eq!(twice.clone().live(ends[0]).older, older[..1]);
+        assert_eq!(twice.live(ends[1]).older, []);
+    }
+
+    #[test]
+    fn rotation_drops_secrets_that_have_ended() {
+        let late = NOW + ROTATION_OVERLAP;
+        let older = vec![(vec![1], late + ROTATION_OVERLAP)];
+        let rotated = first().rotated(vec![1], NOW).rotated(vec![2], late);
+        assert_eq!(rotated, SealedSecrets { current: vec![2], older });
+    }
+
+    #[test]
+    fn of_many_rotations_the_newest_secrets_sign_along() {
+        let many = (1..=20).fold(first(), |secrets, number| secrets.rotated(vec![number], NOW));
+        let older: Vec<_> = many.older.into_iter().map(|(secret, _)| secret[0]).collect();
+        assert_eq!((many.current[0], older), (20, (10..20).rev().collect()));
+    }
 }

@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use async_trait::async_trait;
 use time::OffsetDateTime;
 
-use crate::ports::StoreError;
+use crate::ports::{SealedSecrets, StoreError};
 use crate::{
     api_key::{ApiKeyId, Owner, Party},
     webhook::{Endpoint, EndpointId, EventType, endpoint_request::EndpointChange},
@@ -26,6 +26,17 @@ pub struct NewEndpoint {
     pub secret: Vec<u8>,
     /// Instant of creation.
     pub created_at: OffsetDateTime,
+}
+
+/// The secrets of an endpoint.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EndpointSecrets {
+    /// The endpoint.
+    pub id: EndpointId,
+    /// Its party.
+    pub party: Party,
+    /// Its secrets.
+    pub secrets: SealedSecrets,
 }
 
 /// Stores the webhook endpoints of clients and signing services.
@@ -63,23 +74,30 @@ pub trait WebhookRepo: Send + Sync {
         at: OffsetDateTime,
     ) -> Result<Option<Endpoint>, StoreError>;
 
-    /// Removes an endpoint and its deliveries. Nothing is sent to it any more. Returns `false` if the owner has no
-    /// such endpoint.
+    /// Removes an endpoint and its deliveries, however many there are. Nothing is sent to it any more. After a
+    /// failure, a part of its deliveries may be gone. Returns `false` if the owner has no such endpoint.
     async fn remove(&self, owner: Owner, id: EndpointId) -> Result<bool, StoreError>;
 
-    /// Replaces the secret of an endpoint. The present one becomes the previous one, and signs
-    /// until `previous_until`. Returns `false` if the owner has no such endpoint.
+    /// Gives an endpoint a new secret at `at`: see [`SealedSecrets::rotated`]. Of concurrent calls, none is
+    /// lost. Returns `false` if the owner has no such endpoint.
     async fn rotate_secret(
         &self,
         owner: Owner,
         id: EndpointId,
         secret: &[u8],
-        previous_until: OffsetDateTime,
+        at: OffsetDateTime,
     ) -> Result<bool, StoreError>;
 
-    /// Returns the encrypted present secret of every endpoint, with its party, in no particular
-    /// order.
-    async fn secrets(&self) -> Result<Vec<(Party, Vec<u8>)>, StoreError>;
+    /// Returns the secrets of every endpoint, also those that do not sign any more, in no particular order.
+    async fn secrets(&self) -> Result<Vec<EndpointSecrets>, StoreError>;
+
+    /// Replaces the secrets of an endpoint. Returns `false`, and changes nothing, unless they still are
+    /// `before.secrets`.
+    async fn replace_secrets(
+        &self,
+        before: &EndpointSecrets,
+        after: &SealedSecrets,
+    ) -> Result<bool, StoreError>;
 
     /// Returns the endpoints of parties, the disabled ones too, in no particular order.
     async fn of_parties(&self, parties: &[Party]) -> Result<Vec<Endpoint>, StoreError>;

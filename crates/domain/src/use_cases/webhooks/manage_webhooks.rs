@@ -12,8 +12,7 @@ use crate::{
     },
     request::{Violation, ViolationCode, Word},
     webhook::{
-        self, Endpoint, EndpointId, EventType, MAX_ENDPOINTS, ROTATION_OVERLAP, WebhookDelivery,
-        WebhookDeliveryId,
+        self, Endpoint, EndpointId, EventType, MAX_ENDPOINTS, WebhookDelivery, WebhookDeliveryId,
         endpoint_request::{EndpointChange, EndpointChangeBody, NewEndpointBody},
         secret::WebhookSecret,
     },
@@ -127,15 +126,14 @@ impl ManageWebhooks {
     }
 
     /// Gives an endpoint a new secret, which is not available later. The old one signs along for
-    /// [`ROTATION_OVERLAP`].
+    /// [`ROTATION_OVERLAP`](webhook::ROTATION_OVERLAP).
     pub async fn rotate_secret(
         &self,
         owner: Owner,
         id: EndpointId,
     ) -> Result<WebhookSecret, WebhooksError> {
         let (secret, sealed) = self.new_secret(owner)?;
-        let previous_until = self.clock.now().saturating_add(ROTATION_OVERLAP);
-        found(self.endpoints.rotate_secret(owner, id, &sealed, previous_until).await?)?;
+        found(self.endpoints.rotate_secret(owner, id, &sealed, self.clock.now()).await?)?;
         Ok(secret)
     }
 
@@ -224,18 +222,6 @@ impl ManageWebhooks {
         }
         parsed.ok().filter(|_| violations.is_empty()).ok_or(WebhooksError::Invalid(violations))
     }
-}
-
-/// Returns how many endpoints have secrets that a key does not decrypt: all without a key. No webhook
-/// is sent to them.
-pub async fn unreadable_secrets(
-    endpoints: &dyn WebhookRepo,
-    key: Option<&dyn SecretBox>,
-) -> Result<usize, StoreError> {
-    let is_readable = |(party, sealed): &(Party, Vec<u8>)| {
-        key.is_some_and(|key| key.open(sealed, &secret_context(*party)).is_ok())
-    };
-    Ok(endpoints.secrets().await?.iter().filter(|&secret| !is_readable(secret)).count())
 }
 
 /// Returns the context in which the secrets of a party are encrypted.

@@ -148,15 +148,13 @@ async fn endpoint_of_another_owner_is_like_none() {
 }
 
 #[tokio::test]
-async fn old_secret_signs_for_another_day() {
+async fn rotation_stores_a_new_secret() {
     let mut mocks = Mocks::new();
     mocks
         .endpoints
         .expect_rotate_secret()
         .once()
-        .withf(|owner, id, sealed, until| {
-            (*owner, *id, sealed, *until) == (OWNER, ID, &[9], NOW + Duration::DAY)
-        })
+        .withf(|owner, id, sealed, at| (*owner, *id, sealed, *at) == (OWNER, ID, &[9], NOW))
         .returning(|_, _, _, _| Ok(true));
     assert_eq!(mocks.use_case().rotate_secret(OWNER, ID).await.unwrap().expose()[0], 9);
 }

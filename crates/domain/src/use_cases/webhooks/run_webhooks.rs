@@ -254,16 +254,16 @@ impl RunWebhooks {
         let key = self.secrets.as_ref().ok_or_else(|| sealed(NO_KEY.to_owned()))?;
         let open = |sealed: &Vec<u8>| key.open(sealed, &secret_context(lease.party));
         let current = open(&lease.secrets.current).map_err(|error| sealed(error_chain(&error)))?;
-        // The key of the previous one may be lost, and the reason for the rotation.
-        let previous = lease.secrets.previous.as_ref().filter(|(_, until)| timestamp < *until);
-        let previous = previous.and_then(|(sealed, _)| open(sealed).ok());
+        let older = lease.secrets.clone().live(timestamp).older;
+        // The key of an older one may be lost, and the reason for the rotation.
+        let older = older.iter().filter_map(|(sealed, _)| open(sealed).ok());
         Ok(WebhookRequest {
             party: lease.party,
             url: lease.url.clone(),
             id: lease.delivery.message_id(),
             timestamp,
             body: body.map_err(|error| unreadable(&error))?,
-            secrets: std::iter::once(current).chain(previous).collect(),
+            secrets: std::iter::once(current).chain(older).collect(),
             trace: created.and_then(|order| order.order.trace.clone()),
         })
     }

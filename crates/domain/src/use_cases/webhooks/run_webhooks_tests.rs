@@ -24,7 +24,7 @@ fn lease() -> WebhookLease {
         token: 3,
         party: Party::Client(ClientId(1)),
         url: "https://a.example/hook".to_owned(),
-        secrets: SealedSecrets { current: vec![1], previous: None },
+        secrets: SealedSecrets { current: vec![1], older: Vec::new() },
         is_proven: true,
     }
 }
@@ -92,10 +92,10 @@ async fn trace_of_an_order_continues_in_its_creation_only() {
 }
 
 #[tokio::test]
-async fn request_has_a_stable_identifier_and_both_secrets_of_a_rotation() {
-    for (until, secrets) in [(NOW + Duration::SECOND, vec![1, 2]), (NOW, vec![1])] {
+async fn request_has_a_stable_identifier_and_all_secrets_that_sign() {
+    for (until, secrets) in [(NOW + Duration::SECOND, vec![1, 2, 3]), (NOW, vec![1, 3])] {
         let mut rotated = lease();
-        rotated.secrets.previous = Some((vec![2], until));
+        rotated.secrets.older = vec![(vec![2], until), (vec![3], NOW + Duration::SECOND)];
         let mut sender = MockWebhookSender::new();
         sender
             .expect_send()
@@ -218,9 +218,9 @@ async fn secret_of_another_key_is_noted_once() {
 
 /// The remedy for a lost key is a rotation.
 #[tokio::test]
-async fn previous_secret_of_a_lost_key_holds_up_no_webhook() {
+async fn older_secret_of_a_lost_key_holds_up_no_webhook() {
     let mut rotated = lease();
-    rotated.secrets.previous = Some((vec![0], NOW + Duration::DAY));
+    rotated.secrets.older = vec![(vec![0], NOW + Duration::DAY)];
     let mut sender = MockWebhookSender::new();
     let sent = sender.expect_send().once().withf(|request| request.secrets.len() == 1);
     sent.return_once(|_| status(200));
