@@ -6,6 +6,7 @@ use std::{
     io::{self, Write},
     mem,
     rc::Rc,
+    sync::Arc,
     vec,
 };
 
@@ -19,7 +20,7 @@ use actix_web::{
 };
 use bytes::Bytes;
 use domain::{
-    api_key::Owner,
+    api_key::ApiKey,
     document::{DocumentKind, StoredDocument, sanitize_file_name},
     order::{Actor, DocumentId, StoredOrder},
     ports::{Cause, error_chain},
@@ -84,7 +85,8 @@ async fn send(audit: Audit, request: &HttpRequest, api: State, kind: DocumentKin
         return Ok(response.body(BodyStream::new(stream::empty::<io::Result<Bytes>>())));
     }
     let is_for_other_side = Changer::of(admitted.key()).actor != Actor::uploading(kind);
-    let mut archive = Archive::new(api, reading, owner, is_for_other_side, entries);
+    let key = Arc::clone(admitted.key());
+    let mut archive = Archive::new(api, reading, key, is_for_other_side, entries);
     // Failures before the first byte are problems.
     if !archive.open_next().await.map_err(Failure::into_problem)? {
         return Err(Problem::no_such_order());
@@ -212,7 +214,7 @@ struct Reading {
 struct Archive {
     api: State,
     read_order: ReadOrder,
-    owner: Owner,
+    key: Arc<ApiKey>,
     is_for_other_side: bool,
     waiting: vec::IntoIter<Entry>,
     reading: Option<Reading>,
@@ -225,23 +227,28 @@ impl Archive {
     fn new(
         api: State,
         read_order: ReadOrder,
-        owner: Owner,
+        key: Arc<ApiKey>,
         is_for_other_side: bool,
         entries: Vec<Entry>,
     ) -> Self {
         let output = Output::default();
         let writer = Some(ZipWriter::new_stream(output.clone()));
         let waiting = entries.into_iter();
-        Self { api, read_order, owner, is_for_other_side, waiting, reading: None, output, writer }
+        Self { api, read_order, key, is_for_other_side, waiting, reading: None, output, writer }
     }
 
     /// Opens the next document; `false` if there is none. Leaves out one that is withdrawn meanwhile.
     async fn open_next(&mut self) -> Result<bool, Failure> {
         let Some(writer) = &mut self.writer else { return Ok(false) };
+        let keys = &self.api.admission.keys;
+        // Each document may be too short for a look at the key while it is sent.
+        if !keys.is_still_valid(&self.key).await {
+            return Err(Cut::Gone.into());
+        }
         for Entry { id, name, document } in self.waiting.by_ref() {
             let Some(key) = &document.key else { continue };
             let reading = &self.read_order;
-            let blocks = match reading.bytes(self.owner, id, key, 0..document.size).await {
+            let blocks = match reading.bytes(self.key.owner(), id, key, 0..document.size).await {
                 Ok(blocks) => blocks,
                 Err(OrderError::Withdrawn) => continue,
                 Err(error) => {
@@ -261,7 +268,7 @@ impl Archive {
                 blocks: DocumentBlocks {
                     blocks,
                     left: document.size,
-                    look: Look::at(reading.clone(), self.owner, id),
+                    look: Look::at(reading.clone(), keys.clone(), self.key.clone(), id),
                 },
                 is_first: document.first_downloaded_at.is_none(),
             });
@@ -327,7 +334,7 @@ fn body(archive: Archive) -> impl MessageBody + 'static {
 fn cut(archive: &Archive, failure: Failure) {
     let error: Cause = match failure {
         Failure::Cut(Cut::Gone) | Failure::Order(OrderError::Erased | OrderError::NoSuchOrder) => {
-            tracing::info!("archive cut off: erased or withdrawn");
+            tracing::info!("archive cut off: erased, withdrawn, or the key was revoked");
             return;
         }
         Failure::Order(error) => error.into(),

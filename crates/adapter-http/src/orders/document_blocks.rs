@@ -8,7 +8,7 @@ use crate::orders::erasure::Look;
 
 /// The reason why a document ends before its end.
 pub(super) enum Cut {
-    /// The order is erased, or the document withdrawn.
+    /// The order is erased, the document withdrawn, or the key revoked.
     Gone,
     /// The store failed, or its object has another size than the document.
     Broken(Cause),

@@ -1,20 +1,24 @@
-use std::{cell::Cell, rc::Rc, sync::Arc};
+use std::{cell::Cell, rc::Rc};
 
 use actix_web::{
     body::{BodySize, MessageBody as _},
     test::TestRequest,
 };
-use contract_tests::samples::document;
+use contract_tests::samples::{api_key, document};
 use domain::{
-    ports::{MockAccessLog, MockBlobStore, MockClock, MockOrderReader, StoreError},
-    use_cases::{note_downloads::Downloads, read_order::ReadOrder},
+    api_key::{ApiKey, ApiKeyId},
+    ports::{
+        MockAccessLog, MockApiKeyRepo, MockBlobStore, MockClock, MockEntropy, MockOrderReader,
+        StoreError,
+    },
+    use_cases::{keys::manage_keys::ManageKeys, note_downloads::Downloads, read_order::ReadOrder},
 };
 use futures_util::{FutureExt as _, StreamExt as _, future::poll_fn, stream};
 use prometheus::Registry;
 use proptest::prelude::*;
 
 use super::*;
-use crate::test_support::OWNER;
+use crate::test_support::NOW;
 
 const TAG: &str = "a1";
 
@@ -119,15 +123,24 @@ fn part_needs_an_unchanged_document() {
 fn read(blocks: Vec<Result<Bytes, StoreError>>, length: u64) -> (Vec<usize>, bool, ApiMetrics) {
     let metrics = ApiMetrics::register(&Registry::new()).unwrap();
     let stream = stream::iter(blocks).boxed();
+    let clock = Arc::new(MockClock::new());
     let ports = ReadOrder {
         reader: Arc::new(MockOrderReader::new()),
         accesses: Arc::new(MockAccessLog::new()),
         blobs: Arc::new(MockBlobStore::new()),
         downloads: Downloads::default(),
-        clock: Arc::new(MockClock::new()),
+        clock: clock.clone(),
     };
+    let keys = ManageKeys {
+        keys: Arc::new(MockApiKeyRepo::new()),
+        clock,
+        entropy: Arc::new(MockEntropy::new()),
+        uses: Arc::default(),
+        cache: Arc::default(),
+    };
+    let key = ApiKey { id: ApiKeyId(1), key: api_key(NOW), revoked_at: None, last_used_at: None };
     let id = DocumentId { order: OrderId(7), kind: DocumentKind::ToSign, position: 0 };
-    let look = Look::at(ports, OWNER, id);
+    let look = Look::at(ports, keys, Arc::new(key), id);
     let is_noted = Rc::new(Cell::new(false));
     let note_end = {
         let is_noted = is_noted.clone();

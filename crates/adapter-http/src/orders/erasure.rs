@@ -1,13 +1,13 @@
-//! Ends requests in progress whose order an operator erases.
+//! Ends requests in progress whose order an operator erases, or whose key was revoked.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use domain::{
-    api_key::{ApiKey, Owner},
+    api_key::ApiKey,
     order::{DocumentId, OrderId},
     use_cases::{
-        add_documents::AddDocuments, erase_orders::NOTICED, order_error::OrderError,
-        read_order::ReadOrder,
+        add_documents::AddDocuments, erase_orders::NOTICED, keys::manage_keys::ManageKeys,
+        order_error::OrderError, read_order::ReadOrder,
     },
 };
 use futures_util::FutureExt as _;
@@ -31,25 +31,88 @@ pub(super) async fn erased(adding: &AddDocuments, key: &ApiKey, id: OrderId) -> 
 /// Looks at most once a second whether a document may still be sent.
 pub(super) struct Look {
     reading: ReadOrder,
-    owner: Owner,
+    keys: ManageKeys,
+    key: Arc<ApiKey>,
     document: DocumentId,
     due: Interval,
 }
 
 impl Look {
-    /// Returns the look at a document that was just found.
-    pub(super) fn at(reading: ReadOrder, owner: Owner, document: DocumentId) -> Self {
+    /// Returns the look at a document that was just found for a key.
+    pub(super) fn at(
+        reading: ReadOrder,
+        keys: ManageKeys,
+        key: Arc<ApiKey>,
+        document: DocumentId,
+    ) -> Self {
         let mut due = interval_at(Instant::now() + LOOK, LOOK);
         due.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        Self { reading, owner, document, due }
+        Self { reading, keys, key, document, due }
     }
 
-    /// Returns whether the document is erased or withdrawn.
+    /// Returns whether the document must not be sent any more.
     pub(super) async fn is_gone(&mut self) -> bool {
-        if self.due.tick().now_or_never().is_none() {
-            return false;
+        self.due.tick().now_or_never().is_some() && self.look().await
+    }
+
+    /// Returns whether the document is erased or withdrawn, or the key revoked or expired.
+    async fn look(&self) -> bool {
+        if !self.keys.is_still_valid(&self.key).await {
+            return true;
         }
-        let found = self.reading.document(self.owner, self.document).await;
+        let found = self.reading.document(self.key.owner(), self.document).await;
         matches!(found, Err(OrderError::Erased | OrderError::NoSuchOrder | OrderError::Withdrawn))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use contract_tests::samples::{self, document};
+    use domain::{
+        api_key::ApiKeyId,
+        document::DocumentKind,
+        ports::{
+            MaybeErased, MockAccessLog, MockApiKeyRepo, MockBlobStore, MockClock, MockEntropy,
+            MockOrderReader,
+        },
+        use_cases::note_downloads::Downloads,
+    };
+
+    use super::*;
+    use crate::test_support::NOW;
+
+    fn api_key() -> ApiKey {
+        let key = samples::api_key(NOW);
+        ApiKey { id: ApiKeyId(1), key, revoked_at: None, last_used_at: None }
+    }
+
+    #[actix_web::test]
+    async fn download_ends_when_its_key_is_revoked() {
+        for (revoked_at, is_gone) in [(None, false), (Some(NOW), true)] {
+            let mut clock = MockClock::new();
+            clock.expect_now().return_const(NOW);
+            let clock = Arc::new(clock);
+            let mut keys = MockApiKeyRepo::new();
+            let stored = ApiKey { revoked_at, ..api_key() };
+            keys.expect_find().returning(move |_| Ok(Some(stored.clone())));
+            let mut reader = MockOrderReader::new();
+            reader.expect_document().returning(|_, _| Ok(Some(MaybeErased::Whole(document()))));
+            let reading = ReadOrder {
+                reader: Arc::new(reader),
+                accesses: Arc::new(MockAccessLog::new()),
+                blobs: Arc::new(MockBlobStore::new()),
+                downloads: Downloads::default(),
+                clock: clock.clone(),
+            };
+            let keys = ManageKeys {
+                keys: Arc::new(keys),
+                clock,
+                entropy: Arc::new(MockEntropy::new()),
+                uses: Arc::default(),
+                cache: Arc::default(),
+            };
+            let id = DocumentId { order: OrderId(7), kind: DocumentKind::ToSign, position: 0 };
+            assert_eq!(Look::at(reading, keys, Arc::new(api_key()), id).look().await, is_gone);
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! `GET /api/order/{order_id}/documents/{position}`: sends a document, or a part of it.
 
-use std::{convert::Infallible, io};
+use std::{convert::Infallible, io, sync::Arc};
 
 use actix_web::{
     HttpRequest, HttpResponse, HttpResponseBuilder,
@@ -85,7 +85,8 @@ async fn send(audit: Audit, request: &HttpRequest, api: &Api, kind: DocumentKind
         // The log has its order.
         api.metrics.documents_missing.inc();
     }
-    let look = Look::at(reading.clone(), owner, id);
+    let keys = api.admission.keys.clone();
+    let look = Look::at(reading.clone(), keys, Arc::clone(admitted.key()), id);
     let note_end = move || {
         if is_first && is_for_other_side {
             reading.note_download(id);
@@ -160,8 +161,8 @@ fn is_unchanged(request: &HttpRequest, tag: &EntityTag) -> bool {
         || matches!(IfRange::parse(request), Ok(IfRange::EntityTag(known)) if known.strong_eq(tag))
 }
 
-/// Returns the next `length` bytes of a document. When the store fails, the order is erased or the
-/// document withdrawn, the body fails too, and actix cuts the connection: a part must not look whole.
+/// Returns the next `length` bytes of a document. When the store fails, the order is erased, the
+/// document withdrawn or the key revoked, the body fails too, and actix cuts the connection: a part must not look whole.
 /// `note_end` runs when all bytes were taken.
 fn body<F: Fn() + 'static>(
     blocks: BlobStream,
@@ -178,7 +179,11 @@ fn body<F: Fn() + 'static>(
         let _entered = span.enter();
         match cut_off {
             Cut::Gone => {
-                tracing::info!(order_id, document, "download cut off: erased or withdrawn");
+                tracing::info!(
+                    order_id,
+                    document,
+                    "download cut off: erased, withdrawn, or the key was revoked"
+                );
             }
             Cut::Broken(error) => {
                 let error = error_chain(&*error);

@@ -119,6 +119,10 @@ async fn receive(
         let step = tracing::info_span!(target: STEPS, "read");
         let space = FormSpace { spool, limits, client, texts };
         let form = form::read(request, payload, space).instrument(step).await?;
+        // A form may take long, and a key that was revoked meanwhile stores nothing.
+        if !api.admission.keys.is_still_valid(key).await {
+            return Err(Problem::invalid_token());
+        }
         let operation = match &form.replaces {
             Some(replaced) => format!("{operation} replacing {replaced}"),
             None => operation.to_owned(),

@@ -185,6 +185,25 @@ impl ManageKeys {
         Ok(key)
     }
 
+    /// Returns whether a key still is valid, of a request that takes long. A change on another instance takes
+    /// effect within five seconds. If the store does not answer, the request goes on.
+    pub async fn is_still_valid(&self, key: &ApiKey) -> bool {
+        let (lookup, now) = (&key.key.lookup, self.clock.now());
+        let known = match self.cache.get(lookup, now) {
+            Some(known) => known,
+            None => match self.keys.find(lookup).await {
+                Ok(Some(found)) => {
+                    let found = Arc::new(found);
+                    self.cache.put(lookup, Arc::clone(&found), now);
+                    found
+                }
+                Ok(None) => return false,
+                Err(_) => return true,
+            },
+        };
+        known.is_valid(now)
+    }
+
     /// Returns the name of the client of a key; `None` for a key of a signing service.
     pub async fn client_name(&self, key: &ApiKey) -> Result<Option<String>, StoreError> {
         let Party::Client(client) = key.party() else { return Ok(None) };

@@ -274,3 +274,14 @@ async fn repeated_rotation_keeps_the_lifetime() {
         managing(keys).rotate(ApiKeyId(3), Duration::ZERO, "jane").await.unwrap();
     }
 }
+
+#[tokio::test]
+async fn revoked_key_is_not_valid_any_more() {
+    let key = issued(PresentedKey::random(true, &CountingEntropy::default()).hash());
+    let revoked = ApiKey { revoked_at: Some(NOW), ..key.clone() };
+    assert!(managing(repository_of(key.clone())).is_still_valid(&key).await);
+    assert!(!managing(repository_of(revoked)).is_still_valid(&key).await);
+    let mut outage = MockApiKeyRepo::new();
+    outage.expect_find().returning(|_| Err(StoreError::Unavailable("down".into())));
+    assert!(managing(outage).is_still_valid(&key).await, "the request goes on");
+}
