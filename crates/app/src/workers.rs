@@ -91,11 +91,7 @@ fn table(parts: &Parts, metrics: &WorkerMetrics) -> Vec<Row> {
         Row::new(
             "abandoned uploads could not be removed",
             "the store of documents",
-            SweepUploads {
-                uploads: storage.uploads.clone(),
-                blobs: parts.blobs.clone(),
-                clock: clock.clone(),
-            },
+            SweepUploads::new(storage.uploads.clone(), parts.blobs.clone(), clock.clone()),
             report::with(metrics, WorkerMetrics::swept),
         ),
         Row::new(

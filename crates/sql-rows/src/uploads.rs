@@ -107,17 +107,23 @@ pub fn uploads_of_erased(at: Utc) -> _ {
         .filter(orders::erased_at.gt(nearest))
 }
 
-/// Selects the uploads that no order adopted in time, and those whose clock was ahead. Keys condemned
-/// earlier come last: objects that cannot be deleted must not block the others.
+/// Selects the uploads that no order adopted in time, and those whose clock was ahead, after a key.
 #[auto_type(no_type_alias)]
-pub fn abandoned_uploads(recorded_before: OffsetDateTime, ahead: OffsetDateTime) -> _ {
+pub fn abandoned_uploads(
+    recorded_before: OffsetDateTime,
+    ahead: OffsetDateTime,
+    after: Option<ObjectKey>,
+) -> _ {
     let recorded_before: Utc = Utc(recorded_before);
     let ahead: Utc = Utc(ahead);
+    // No key is empty.
+    let after: String = after.map(|key| key.as_str().to_owned()).unwrap_or_default();
     uploads::table
         .filter(
             uploads::condemned
                 .or(uploads::recorded_at.lt(recorded_before))
                 .or(uploads::recorded_at.gt(ahead)),
         )
-        .order((uploads::condemned, uploads::recorded_at, uploads::key))
+        .filter(uploads::key.gt(after))
+        .order(uploads::key)
 }

@@ -63,13 +63,16 @@ impl UploadLedger for PostgresStore {
     async fn condemn_recorded_before(
         &self,
         instant: OffsetDateTime,
+        after: Option<ObjectKey>,
         limit: usize,
     ) -> Result<Vec<ObjectKey>, StoreError> {
         let ahead = instant.saturating_add(2 * SweepUploads::ABANDONED_AFTER);
         let sweep = async move |connection: &mut AsyncPgConnection| {
-            let abandoned = abandoned_uploads(instant, ahead).limit(row_limit(limit));
+            let abandoned = abandoned_uploads(instant, ahead, after).limit(row_limit(limit));
             let keys = abandoned.select(uploads::key).get_results(connection).await?;
-            condemn(connection, keys).await
+            let mut condemned = condemn(connection, keys).await?;
+            condemned.sort_unstable();
+            Ok(condemned)
         };
         self.transaction(sweep).await
     }

@@ -172,7 +172,9 @@ async fn upload_is_adopted_or_condemned() {
         };
         let sweep = |store: &Arc<PostgresStore>| {
             let store = Arc::clone(store);
-            tokio::spawn(async move { store.condemn_recorded_before(NOW + MICROSECOND, 7).await })
+            tokio::spawn(
+                async move { store.condemn_recorded_before(NOW + MICROSECOND, None, 7).await },
+            )
         };
         let (creating, others) = if round % 2 == 0 {
             (

@@ -186,7 +186,7 @@ async fn rights_to_read_and_write_are_enough() {
     every_call(&store).await;
     let erased = create(&store, "E-0").await.unwrap();
     condemned(store.erase(erased, NOW, None).await.unwrap());
-    store.condemn_recorded_before(NOW, 10).await.unwrap();
+    store.condemn_recorded_before(NOW, None, 10).await.unwrap();
     DeliveryQueue::list(&store, false, 1).await.unwrap();
     DeliveryQueue::stats(&store).await.unwrap();
 }

@@ -60,13 +60,16 @@ impl UploadLedger for SqliteStore {
     async fn condemn_recorded_before(
         &self,
         instant: OffsetDateTime,
+        after: Option<ObjectKey>,
         limit: usize,
     ) -> Result<Vec<ObjectKey>, StoreError> {
         let ahead = instant.saturating_add(2 * SweepUploads::ABANDONED_AFTER);
         let sweep = move |connection: &mut SqliteConnection| {
-            let abandoned = abandoned_uploads(instant, ahead).limit(row_limit(limit));
+            let abandoned = abandoned_uploads(instant, ahead, after).limit(row_limit(limit));
             let keys = abandoned.select(uploads::key).get_results(connection)?;
-            condemn(connection, keys)
+            let mut condemned = condemn(connection, keys)?;
+            condemned.sort_unstable();
+            Ok(condemned)
         };
         self.transaction(sweep).await
     }

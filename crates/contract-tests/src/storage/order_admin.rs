@@ -228,7 +228,7 @@ pub async fn erasure_condemns_the_documents(storage: &Storage) {
     keys.sort_unstable();
     removed.sort_unstable();
     assert_eq!(removed, keys);
-    let mut swept = storage.uploads.condemn_recorded_before(NOW, 10).await.unwrap();
+    let mut swept = storage.uploads.condemn_recorded_before(NOW, None, 10).await.unwrap();
     swept.sort_unstable();
     assert_eq!(swept, keys, "at any age");
     storage.uploads.forget(&keys).await.unwrap();
@@ -349,7 +349,7 @@ pub async fn upload_in_progress_of_an_erased_order_is_condemned_and_counted(stor
     }
     assert_eq!(remove_mails(storage, NOW).await, 1);
     assert_eq!(remove_mails(storage, NOW + LONGEST_ATTEMPT).await, 0);
-    let swept = storage.uploads.condemn_recorded_before(NOW, 10).await.unwrap();
+    let swept = storage.uploads.condemn_recorded_before(NOW, None, 10).await.unwrap();
     assert_eq!(swept, from_ref(&key));
     storage.uploads.forget(from_ref(&key)).await.unwrap();
     assert_eq!(remove_mails(storage, NOW).await, 0);

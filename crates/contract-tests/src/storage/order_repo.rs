@@ -168,7 +168,7 @@ pub async fn creating_an_order_adopts_its_uploads(storage: &Storage) {
     storage.record(&[&keys[..], from_ref(&of_another)].concat()).await;
     storage.create(&NewOrder { documents, ..new_order("F-1", NOW) }).await;
     assert_eq!(storage.condemn(&keys).await, []);
-    let left = storage.uploads.condemn_recorded_before(NOW + MICROSECOND, 10).await.unwrap();
+    let left = storage.uploads.condemn_recorded_before(NOW + MICROSECOND, None, 10).await.unwrap();
     assert_eq!(left, [of_another]);
 }
 

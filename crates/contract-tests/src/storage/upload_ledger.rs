@@ -23,7 +23,7 @@ fn set(keys: impl IntoIterator<Item = ObjectKey>) -> HashSet<ObjectKey> {
 
 /// Sweeps keys recorded before an instant.
 async fn swept(storage: &Storage, instant: OffsetDateTime, limit: usize) -> Vec<ObjectKey> {
-    storage.uploads.condemn_recorded_before(instant, limit).await.unwrap()
+    storage.uploads.condemn_recorded_before(instant, None, limit).await.unwrap()
 }
 
 /// Condemns only the given keys, and of these only those in the ledger. They are returned until they
@@ -82,6 +82,22 @@ pub async fn sweep_has_a_limit(storage: &Storage) {
     assert_eq!(all, set(keys));
 }
 
+/// So keys whose objects cannot be deleted hold up no other.
+pub async fn sweep_goes_on_behind_a_key(storage: &Storage) {
+    let mut keys: [_; 5] = recorded(storage).await;
+    keys.sort_unstable();
+    storage.condemn(&keys[..2]).await;
+    let sweep = async |after: Option<&ObjectKey>, limit| {
+        let instant = NOW + MICROSECOND;
+        storage.uploads.condemn_recorded_before(instant, after.cloned(), limit).await.unwrap()
+    };
+    assert_eq!(sweep(None, 2).await, keys[..2]);
+    assert_eq!(sweep(Some(&keys[1]), 2).await, keys[2..4]);
+    assert_eq!(sweep(Some(&keys[3]), 2).await, keys[4..]);
+    assert_eq!(sweep(Some(&keys[4]), 2).await, []);
+    assert_eq!(sweep(None, 10).await, keys);
+}
+
 /// Forgetting an unknown key is no error. An order may still adopt those that are not condemned.
 pub async fn only_condemned_keys_are_forgotten(storage: &Storage) {
     let [forgotten, condemned, live] = recorded(storage).await;
@@ -135,6 +151,6 @@ pub async fn key_is_adopted_or_condemned_never_both(storage: &Storage) {
 pub async fn empty_lists_of_keys_are_accepted(storage: &Storage) {
     storage.record(&[]).await;
     assert_eq!(storage.condemn(&[]).await, []);
-    assert_eq!(storage.uploads.condemn_recorded_before(NOW, 0).await.unwrap(), []);
+    assert_eq!(storage.uploads.condemn_recorded_before(NOW, None, 0).await.unwrap(), []);
     storage.uploads.forget(&[]).await.unwrap();
 }

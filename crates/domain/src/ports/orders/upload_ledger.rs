@@ -39,10 +39,12 @@ pub trait UploadLedger: Send + Sync {
     async fn condemn(&self, keys: &[ObjectKey]) -> Result<Vec<ObjectKey>, StoreError>;
 
     /// Condemns keys recorded before `instant`, or more than two hours after it, while a clock was
-    /// wrong. Returns them, and keys condemned earlier that are not forgotten yet: at most `limit`.
+    /// wrong. Returns them, and keys condemned earlier that are not forgotten yet: in their order, at most
+    /// `limit` of those after `after`.
     async fn condemn_recorded_before(
         &self,
         instant: OffsetDateTime,
+        after: Option<ObjectKey>,
         limit: usize,
     ) -> Result<Vec<ObjectKey>, StoreError>;
 

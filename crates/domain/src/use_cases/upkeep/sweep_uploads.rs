@@ -6,6 +6,7 @@ use std::sync::Arc;
 use time::Duration;
 
 use crate::{
+    document::ObjectKey,
     ports::{BlobStore, Clock, StoreError, UploadLedger},
     use_cases::{
         background::{Step, Worker},
@@ -16,30 +17,45 @@ use crate::{
 /// Maximum number of uploads that a step removes.
 const BATCH: usize = 100;
 
-/// Pause when no more uploads are abandoned, and after a failure.
+/// Pause after the last uploads, and after a batch of which none could be removed.
 const PAUSE: std::time::Duration = std::time::Duration::from_secs(60);
 
-/// Removes abandoned uploads. Any number of processes may do so at the same time.
-#[derive(Clone)]
+/// Removes abandoned uploads in rounds, in the order of their keys: those that cannot be removed hold up no
+/// other. Any number of processes may do so at the same time.
 pub struct SweepUploads {
-    /// Records the objects of orders that are not created yet.
-    pub uploads: Arc<dyn UploadLedger>,
-    /// Stores documents.
-    pub blobs: Arc<dyn BlobStore>,
-    /// Tells the time.
-    pub clock: Arc<dyn Clock>,
+    uploads: Arc<dyn UploadLedger>,
+    blobs: Arc<dyn BlobStore>,
+    clock: Arc<dyn Clock>,
+    /// The last key that the round has looked at.
+    last: Option<ObjectKey>,
 }
 
 impl SweepUploads {
     /// Age at which an upload without an order is abandoned.
     pub const ABANDONED_AFTER: Duration = Duration::HOUR;
 
-    async fn sweep(&self) -> Result<usize, StoreError> {
+    /// Returns a worker at the beginning of a round.
+    pub fn new(
+        uploads: Arc<dyn UploadLedger>,
+        blobs: Arc<dyn BlobStore>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        Self { uploads, blobs, clock, last: None }
+    }
+
+    /// Returns how many uploads of the next batch were removed, and the first error of the others.
+    async fn sweep(&mut self) -> (usize, Result<(), StoreError>) {
         let abandoned_before = self.clock.now() - Self::ABANDONED_AFTER;
-        let condemned = self.uploads.condemn_recorded_before(abandoned_before, BATCH).await?;
+        let after = self.last.take();
+        let condemned = self.uploads.condemn_recorded_before(abandoned_before, after, BATCH).await;
+        let condemned = match condemned {
+            Ok(condemned) => condemned,
+            Err(error) => return (0, Err(error)),
+        };
         let count = condemned.len();
+        self.last = condemned.last().filter(|_| count == BATCH).cloned();
         let (left, result) = remove_condemned(&*self.blobs, &*self.uploads, condemned).await;
-        result.map(|()| count - left.len())
+        (count - left.len(), result)
     }
 }
 
@@ -48,9 +64,10 @@ impl Worker for SweepUploads {
 
     /// Removes a batch of abandoned uploads. Returns their number.
     async fn step(&mut self) -> Step<usize> {
-        let result = self.sweep().await;
-        let is_full = result.as_ref().is_ok_and(|&swept| swept == BATCH);
-        Step { result, pause: if is_full { std::time::Duration::ZERO } else { PAUSE } }
+        let (swept, result) = self.sweep().await;
+        let goes_on = self.last.is_some() && swept > 0;
+        let pause = if goes_on { std::time::Duration::ZERO } else { PAUSE };
+        Step { result: result.map(|()| swept), pause }
     }
 }
 
@@ -61,7 +78,6 @@ mod tests {
 
     use super::*;
     use crate::{
-        document::ObjectKey,
         ports::{MockBlobStore, MockUploadLedger},
         test_support::{clock, down},
     };
@@ -75,19 +91,19 @@ mod tests {
         let mut uploads = MockUploadLedger::new();
         uploads
             .expect_condemn_recorded_before()
-            .with(eq(datetime!(2026-11-21 11:00 UTC)), eq(BATCH))
+            .with(eq(datetime!(2026-11-21 11:00 UTC)), eq(None), eq(BATCH))
             .once()
-            .returning(move |_, _| Ok(keys(count)));
+            .returning(move |_, _, _| Ok(keys(count)));
         uploads
     }
 
+    fn sweep(uploads: MockUploadLedger, blobs: MockBlobStore) -> SweepUploads {
+        let clock = clock(datetime!(2026-11-21 12:00 UTC));
+        SweepUploads::new(Arc::new(uploads), Arc::new(blobs), clock)
+    }
+
     async fn step(uploads: MockUploadLedger, blobs: MockBlobStore) -> Step<usize> {
-        let mut sweep = SweepUploads {
-            uploads: Arc::new(uploads),
-            blobs: Arc::new(blobs),
-            clock: clock(datetime!(2026-11-21 12:00 UTC)),
-        };
-        sweep.step().await
+        sweep(uploads, blobs).step().await
     }
 
     #[tokio::test]
@@ -128,5 +144,27 @@ mod tests {
         let step = step(uploads, blobs).await;
         assert!(matches!(step.result, Err(StoreError::Unavailable(_))));
         assert_eq!(step.pause, PAUSE);
+    }
+    /// The first hundred keys stay in the ledger, and a round goes on behind them.
+    #[tokio::test]
+    async fn uploads_that_cannot_be_removed_hold_up_no_other() {
+        let mut uploads = MockUploadLedger::new();
+        let all: Vec<_> = (0..BATCH + 3).map(|number| format!("{number:03}")).collect();
+        let stuck = ObjectKey::from_stored(all[BATCH].clone());
+        uploads.expect_condemn_recorded_before().times(3).returning(move |_, after, limit| {
+            let after = after.map(|key| key.as_str().to_owned()).unwrap_or_default();
+            let found = all.iter().filter(|key| **key > after).take(limit);
+            Ok(found.cloned().map(ObjectKey::from_stored).collect())
+        });
+        uploads.expect_forget().once().withf(|gone| gone.len() == 3).returning(|_| Ok(()));
+        let mut blobs = MockBlobStore::new();
+        blobs
+            .expect_delete()
+            .returning(move |key| if key.as_str() < stuck.as_str() { Err(down()) } else { Ok(()) });
+        let mut sweep = sweep(uploads, blobs);
+        for swept in [None, Some(3), None] {
+            let step = sweep.step().await;
+            assert_eq!((step.result.ok(), step.pause), (swept, PAUSE));
+        }
     }
 }
