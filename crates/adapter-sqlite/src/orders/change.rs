@@ -81,7 +81,10 @@ fn load(
 ) -> Result<(OrderBefore, Option<ListedOrder>), Failure> {
     let order = request.order;
     if let (OrderCommand::Amend(_), Some(owner)) = (&request.command, request.owner) {
-        return match listed(connection, owner, order)?.ok_or(Refusal::NoSuchOrder)? {
+        // Compares all details.
+        let read = ListedRow::into_listed;
+        let found = listed(connection, owner, order, read)?;
+        return match found.ok_or(Refusal::NoSuchOrder)? {
             MaybeErased::Erased => Err(Refusal::Erased.into()),
             MaybeErased::Whole(found) => {
                 let told: Vec<String> = Prepared(told_contacts(order)).get_results(connection)?;

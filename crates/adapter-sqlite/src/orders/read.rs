@@ -12,7 +12,7 @@ use domain::{
     },
 };
 use sql_rows::{
-    Prepared, Utc,
+    Prepared, Unreadable, Utc,
     documents::DocumentRow,
     order_changes::{
         OrderChangeRow, add_changes, changes_of, history_after, history_before, history_entry,
@@ -46,7 +46,8 @@ impl OrderReader for SqliteStore {
         owner: Owner,
         id: OrderId,
     ) -> Result<Option<MaybeErased<ListedOrder>>, StoreError> {
-        self.read_orders(move |connection| listed(connection, owner, id)).await
+        let read = ListedRow::into_known;
+        self.read_orders(move |connection| listed(connection, owner, id, read)).await
     }
 
     async fn history(
@@ -91,16 +92,18 @@ impl OrderReader for SqliteStore {
     }
 }
 
+/// Returns an order as `read` reads its row.
 pub(super) fn listed(
     connection: &mut SqliteConnection,
     owner: Owner,
     id: OrderId,
+    read: fn(ListedRow) -> Result<Option<ListedOrder>, Unreadable>,
 ) -> Result<Option<MaybeErased<ListedOrder>>, Failure> {
     let own = orders::table.filter(is_order_of(owner)).filter(orders::id.eq(id.0));
     let row = Prepared(own.select(ListedRow::as_select())).get_result(connection).optional();
     let row: Option<ListedRow> = row.map_err(|error| unreadable_order::<Failure>(error, &id.0))?;
     let kept = |listed: Option<ListedOrder>| listed.map_or(MaybeErased::Erased, MaybeErased::Whole);
-    Ok(row.map(|row| row.into_listed().map(kept)).transpose()?)
+    Ok(row.map(|row| read(row).map(kept)).transpose()?)
 }
 
 fn history(

@@ -31,7 +31,7 @@ pub(super) fn update(
     if changed.is_some() {
         store_access(connection, update.access.as_ref())?;
     }
-    Ok(changed.map(ListedRow::into_listed).transpose()?.flatten())
+    Ok(changed.map(ListedRow::into_known).transpose()?.flatten())
 }
 
 /// Stores when documents were first downloaded.

@@ -14,7 +14,7 @@ use time::{Duration, OffsetDateTime};
 
 use super::adding::{self, add};
 use crate::{
-    ForeignChange,
+    ForeignChange, Remains,
     samples::{LIVE, MICROSECOND, NOW, Storage, at_once, new_order},
 };
 
@@ -61,6 +61,23 @@ async fn events(storage: &Storage) -> Vec<(EventType, String, String, Actor)> {
         Some((event, change.previous_status, change.order_status, change.actor))
     };
     events.into_iter().filter_map(told).collect()
+}
+
+/// Status and notary are columns of their own. A failure would hide that the change is there.
+pub async fn order_whose_record_cannot_be_read_changes_all_the_same(storage: &Storage) {
+    let id = storage.create(&new_order("F-1", NOW)).await;
+    storage.other_system.damage_order(id).await;
+    let mut seen = NOW;
+    for status in ["ASSIGNED", "CANCELLED"] {
+        let changed = storage.orders.update(&update(id, seen, status)).await.unwrap().unwrap();
+        let listed = storage.reader.listed(SERVICE, id).await.unwrap().and_then(MaybeErased::whole);
+        assert_eq!(listed.as_ref(), Some(&changed));
+        assert_eq!((changed.stored.status.as_str(), changed.stored.notary_id), (status, Some(7)));
+        seen = changed.stored.updated_at;
+    }
+    let Remains { history, .. } = storage.other_system.remains(id).await;
+    assert_eq!(history, ["ASSIGNED", "CANCELLED"]);
+    assert_eq!(events(storage).await.len(), 2);
 }
 
 /// With its history, its event, and the instant of the change.

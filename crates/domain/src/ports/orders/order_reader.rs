@@ -227,7 +227,7 @@ impl<T> Page<T> {
 ///
 /// # Errors
 /// Every method fails with [`StoreError`] only. [`StoreError::Internal`] names an order whose row
-/// cannot be read. Lists show such an order as far as its columns know it.
+/// cannot be read. Lists and [`listed`](OrderReader::listed) show such an order as far as its columns know it.
 #[cfg_attr(any(test, feature = "mocks"), mockall::automock)]
 #[async_trait]
 pub trait OrderReader: Send + Sync {

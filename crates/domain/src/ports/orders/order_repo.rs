@@ -216,7 +216,8 @@ pub trait OrderRepo: Send + Sync {
     /// An old name never stands beside a new number: an update that assigns another notary and does not
     /// name it empties the name.
     ///
-    /// Of concurrent calls that expect the same version, one changes it.
+    /// Of concurrent calls that expect the same version, one changes it. An order whose record cannot be read
+    /// changes like any other, and is returned as far as its columns know it.
     ///
     /// A change by another system, by SQL, has the same history and event, at the instant of the
     /// database: later than every instant of the order. Its actor is
