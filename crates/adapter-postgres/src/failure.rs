@@ -12,7 +12,7 @@ use diesel::{
 use diesel_async::pooled_connection::deadpool::PoolError;
 use domain::{
     order::Refusal,
-    ports::{Cause, StoreError, WriteError},
+    ports::{Cause, StoreError, UnclearRejection, WriteError},
 };
 use sql_rows::Unreadable;
 
@@ -177,6 +177,10 @@ impl Failure {
     fn into_cause(self) -> Cause {
         match self {
             Self::Unreadable(row) => row.into_cause(),
+            // diesel-async tells an error of the data, such as one of class 22, from none of the server's state.
+            failure if failure.is_temporary() && failure.is_rejection() => {
+                UnclearRejection(failure.into()).into()
+            }
             failure => failure.into(),
         }
     }

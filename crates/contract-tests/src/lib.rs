@@ -54,6 +54,7 @@ macro_rules! contract {
             duplicate_writes_nothing, one_of_concurrent_orders_is_created,
             creating_an_order_adopts_its_uploads, order_with_swept_upload_is_rejected,
             test_and_real_orders_do_not_share_file_numbers,
+            order_whose_record_cannot_be_read_changes_all_the_same,
             change_is_found_as_stored, event_has_the_notary_of_its_change, order_of_another_owner_or_version_is_not_changed,
             one_of_concurrent_changes_of_a_version_is_stored, changed_order_is_returned,
             change_of_nothing_or_of_a_cancelled_order_is_not_stored, notary_is_found_as_named,
@@ -104,7 +105,8 @@ macro_rules! contract {
         $crate::obligations!(upload_ledger, $fixture;
             recorded_keys_are_condemned, recording_a_known_key_records_nothing,
             keys_recorded_before_an_instant_are_condemned, condemned_keys_are_swept_at_any_age,
-            sweep_has_a_limit, only_condemned_keys_are_forgotten, swept_key_is_never_adopted,
+            sweep_has_a_limit, sweep_goes_on_behind_a_key, only_condemned_keys_are_forgotten,
+            swept_key_is_never_adopted,
             key_is_adopted_or_condemned_never_both, empty_lists_of_keys_are_accepted,
         );
     };
@@ -163,7 +165,8 @@ macro_rules! contract {
             endpoint_is_read_as_it_was_added, owner_has_a_limited_number_of_endpoints,
             endpoint_of_another_owner_is_like_none, absent_parts_of_a_change_stay,
             endpoint_is_disabled_once_and_enabled_again, another_url_has_no_failures,
-            rotated_secret_leaves_the_one_before, removed_endpoint_gives_its_identifier_to_no_other,
+            rotated_secrets_sign_along_until_their_ends,
+            secrets_are_replaced_only_while_they_are_the_same, removed_endpoint_gives_its_identifier_to_no_other,
             endpoints_of_parties_are_found_whatever_their_state,
             endpoint_is_disabled_when_it_has_failed_for_too_long,
             unknown_events_of_an_endpoint_are_left_out, endpoint_knows_the_key_that_made_it,
@@ -257,6 +260,7 @@ macro_rules! contract {
     (secret_box, $fixture:expr) => {
         $crate::sync_obligations!(secret_box, $fixture;
             secret_opens_with_its_key_and_context, other_key_or_context_is_unreadable,
+            first_key_encrypts_and_all_keys_decrypt,
             changed_bytes_are_unreadable, equal_secrets_have_different_sealed_bytes,
         );
     };

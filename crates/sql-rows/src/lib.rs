@@ -100,7 +100,7 @@ macro_rules! port_errors {
         impl From<$failure> for $error {
             fn from(failure: $failure) -> Self {
                 if failure.is_temporary() {
-                    Self::Unavailable(failure.into())
+                    Self::Unavailable(failure.into_cause())
                 } else {
                     Self::Internal(failure.into_cause())
                 }

@@ -22,6 +22,27 @@ fn reject_orders(database: &Database<'_>, code: &str) {
     ));
 }
 
+/// diesel does not tell an error of class 22 from a full disk. A lost connection is neither.
+#[tokio::test]
+async fn answer_may_be_of_the_data_and_an_outage_is_not() {
+    let (store, database) = store().await;
+    for code in ["22003", "22021", "54000", "53100"] {
+        database.sql(&format!(
+            "CREATE OR REPLACE FUNCTION reject() RETURNS trigger LANGUAGE plpgsql AS \
+            $$ BEGIN RAISE 'no' USING ERRCODE = '{code}'; END $$; \
+            CREATE OR REPLACE TRIGGER reject BEFORE INSERT ON uploads \
+            FOR EACH ROW EXECUTE FUNCTION reject()"
+        ));
+        let error = store.record(&[key_of(&document())], NOW).await.unwrap_err();
+        assert!(error.may_be_of_data(), "{code}: {error:?}");
+        assert!(matches!(error, StoreError::Unavailable(_)), "{code}");
+        assert!(log_line(&error).ends_with(": no"), "{code}: {}", log_line(&error));
+    }
+    let nowhere = open("postgres://127.0.0.1:1/none", 1);
+    let error = nowhere.record(&[key_of(&document())], NOW).await.unwrap_err();
+    assert!(!error.may_be_of_data(), "{error:?}");
+}
+
 #[tokio::test]
 async fn server_state_is_unavailable_and_bad_row_internal() {
     let (store, database) = store().await;

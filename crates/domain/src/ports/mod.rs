@@ -60,7 +60,21 @@ impl StoreError {
     pub fn is_unreadable_order(&self) -> bool {
         matches!(self, Self::Internal(cause) if cause.is::<UnreadableRecord>())
     }
+
+    /// Returns whether what the call was to store may be at fault. A batch is stored in parts then.
+    pub fn may_be_of_data(&self) -> bool {
+        match self {
+            Self::Unavailable(cause) => cause.is::<UnclearRejection>(),
+            Self::Internal(_) => true,
+        }
+    }
 }
+
+/// The store answered that a call had no effect, but not whether its own state or what the call was to store is
+/// at fault. The cause of [`StoreError::Unavailable`]. The text is that of the answer.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct UnclearRejection(pub Cause);
 
 /// The row of an order cannot be read: another program has changed it, or a newer version of the service has
 /// written it. The cause of [`StoreError::Internal`]. The text names the row and the fault, without a value.

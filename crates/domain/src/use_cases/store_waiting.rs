@@ -11,8 +11,11 @@ use time::OffsetDateTime;
 
 use crate::{
     ports::StoreError,
-    use_cases::background::{Step, Worker},
+    use_cases::background::{BatchSize, Step, Worker},
 };
+
+/// Facts of a batch that may fail alone. If more do, the store is at fault.
+const MAX_ALONE: usize = 8;
 
 /// Facts that wait in memory, and the store that gets them.
 pub trait WaitingFacts: Send + Sync {
@@ -36,15 +39,37 @@ pub trait WaitingFacts: Send + Sync {
 
     /// Stores a batch. Returns whether others are left. After a failure, its facts wait again.
     fn store_batch(&self) -> impl Future<Output = Result<bool, StoreError>> + Send {
-        async {
-            let (facts, has_more) = self.take(Self::BATCH);
-            if !facts.is_empty()
-                && let Err(error) = self.store(&facts).await
-            {
-                self.put_back(facts);
-                return Err(error);
+        self.store_up_to(Self::BATCH)
+    }
+
+    /// Stores a batch of up to `limit` facts. A batch that fails is halved, if its facts may be at fault, so that
+    /// one that cannot be stored holds up no other.
+    fn store_up_to(&self, limit: usize) -> impl Future<Output = Result<bool, StoreError>> + Send {
+        async move {
+            let (facts, has_more) = self.take(limit);
+            let (mut parts, mut left, mut first_error, mut alone) = (vec![facts], vec![], None, 0);
+            while let Some(mut part) = parts.pop() {
+                if part.is_empty() {
+                    continue;
+                }
+                let Err(error) = self.store(&part).await else { continue };
+                if error.may_be_of_data() && part.len() > 1 && alone < MAX_ALONE {
+                    let later = part.split_off(part.len() / 2);
+                    parts.extend([later, part]);
+                    continue;
+                }
+                alone += 1;
+                left.append(&mut part);
+                if !error.may_be_of_data() || alone > MAX_ALONE {
+                    // The store is unavailable.
+                    left.extend(parts.drain(..).rev().flatten());
+                }
+                first_error.get_or_insert(error);
             }
-            Ok(has_more)
+            if !left.is_empty() {
+                self.put_back(left);
+            }
+            first_error.map_or(Ok(has_more), Err)
         }
     }
 }
@@ -52,13 +77,14 @@ pub trait WaitingFacts: Send + Sync {
 /// A worker that stores waiting facts.
 pub struct StoreWaiting<W> {
     facts: W,
+    batch: BatchSize,
     is_failing: bool,
 }
 
 impl<W: WaitingFacts> StoreWaiting<W> {
     /// Returns a worker that stores facts.
     pub fn new(facts: W) -> Self {
-        Self { facts, is_failing: false }
+        Self { facts, batch: BatchSize::new(W::BATCH), is_failing: false }
     }
 }
 
@@ -68,7 +94,13 @@ impl<W: WaitingFacts> Worker for StoreWaiting<W> {
     type Done = ();
 
     async fn step(&mut self) -> Step<()> {
-        let stored = self.facts.store_batch().await;
+        let limit = self.batch.get();
+        let stored = self.facts.store_up_to(limit).await;
+        match &stored {
+            Ok(_) => self.batch.worked(),
+            Err(error) if error.may_be_of_data() => {}
+            Err(_) => self.batch.failed(limit),
+        }
         let pause = if matches!(stored, Ok(true)) { Duration::ZERO } else { W::PAUSE };
         let was_failing = mem::replace(&mut self.is_failing, stored.is_err());
         let result = if was_failing { Ok(()) } else { stored.map(drop) };
@@ -110,6 +142,8 @@ mod tests {
         waiting: Instants<u32>,
         outcomes: Mutex<Vec<bool>>,
         stored: Mutex<Vec<Vec<u32>>>,
+        /// Numbers that fail every batch that has them.
+        bad: Vec<u32>,
     }
 
     impl Numbers {
@@ -118,6 +152,7 @@ mod tests {
                 waiting: Mutex::new((0..waiting).map(|number| (number, NOW)).collect()),
                 outcomes: Mutex::new(outcomes.iter().rev().copied().collect()),
                 stored: Mutex::default(),
+                bad: Vec::new(),
             })
         }
     }
@@ -137,6 +172,9 @@ mod tests {
         }
 
         async fn store(&self, facts: &[Self::Fact]) -> Result<(), StoreError> {
+            if facts.iter().any(|(number, _)| self.bad.contains(number)) {
+                return Err(StoreError::Internal("out of range".into()));
+            }
             if !self.outcomes.lock().unwrap().pop().unwrap() {
                 return Err(down());
             }
@@ -147,12 +185,18 @@ mod tests {
 
     #[tokio::test]
     async fn failed_facts_are_stored_later_and_first_failure_is_reported() {
-        let mut worker = Numbers::worker(2, &[false, false, true, false]);
-        for is_reported in [true, false, false] {
+        let mut worker = Numbers::worker(2, &[false, false, true, true, false]);
+        // A smaller batch takes a shorter call.
+        for (is_reported, expected) in [
+            (true, Numbers::PAUSE),
+            (false, Numbers::PAUSE),
+            (false, Duration::ZERO),
+            (false, Numbers::PAUSE),
+        ] {
             let Step { result, pause } = worker.step().await;
-            assert_eq!((result.is_err(), pause), (is_reported, Numbers::PAUSE));
+            assert_eq!((result.is_err(), pause), (is_reported, expected));
         }
-        assert_eq!(*worker.facts.stored.lock().unwrap(), [[0, 1]]);
+        assert_eq!(*worker.facts.stored.lock().unwrap(), [[0], [1]]);
         // A failure after a success is reported again.
         lock(&worker.facts.waiting).insert(7, NOW);
         assert!(worker.step().await.result.is_err());
@@ -170,6 +214,16 @@ mod tests {
     #[tokio::test]
     async fn failed_full_batch_is_followed_by_a_pause() {
         assert_eq!(Numbers::worker(4, &[false]).step().await.pause, Numbers::PAUSE);
+    }
+
+    #[tokio::test]
+    async fn fact_that_cannot_be_stored_holds_up_no_other() {
+        let mut worker = Numbers::worker(3, &[true; 2]);
+        worker.facts.bad = vec![1];
+        let Step { result, pause } = worker.step().await;
+        assert_eq!((result.is_err(), pause), (true, Numbers::PAUSE));
+        assert_eq!(*worker.facts.stored.lock().unwrap(), [[0], [2]]);
+        assert_eq!(lock(&worker.facts.waiting).keys().collect::<Vec<_>>(), [&1]);
     }
 
     #[tokio::test]

@@ -69,14 +69,14 @@ pub struct DispatchEvents {
 impl DispatchEvents {
     /// Returns also whether there may be more events.
     ///
-    /// A batch that fails with an internal error is halved until the event is alone that fails. It is put
-    /// off, so that it holds up no other.
+    /// A batch that fails is halved, if its events may be at fault, until the event is alone that fails. It is
+    /// put off, so that it holds up no other. A store that cannot even do that is unavailable.
     async fn dispatch(&self) -> Result<(Dispatched, bool), StoreError> {
         let now = self.clock.now();
         let events = self.outbox.events(now, BATCH).await?;
         let is_full = events.len() == BATCH;
         let (mut dispatched, mut put_off) = (Dispatched::default(), 0);
-        let mut parts = vec![events];
+        let (mut parts, mut tried_again) = (vec![events], None);
         while let Some(mut part) = parts.pop() {
             if part.is_empty() {
                 continue;
@@ -87,20 +87,31 @@ impl DispatchEvents {
                     dispatched.events.extend(events);
                     dispatched.unreadable.extend(unreadable);
                 }
-                Err(StoreError::Internal(_)) if part.len() > 1 => {
+                Err(error) if error.may_be_of_data() && part.len() > 1 => {
                     let later = part.split_off(part.len() / 2);
                     parts.extend([later, part]);
                 }
-                Err(error @ StoreError::Internal(_)) => {
-                    let events: Vec<_> = part.iter().map(|event| event.id).collect();
-                    self.outbox.put_off(&events, now.saturating_add(PUT_OFF_DELAY)).await?;
-                    put_off += events.len();
-                    let order = |event: Event| event.order_id;
-                    dispatched.failed.extend(part.into_iter().map(order).zip([error]));
+                // The end of a connection, such as at a restart of the store, fails one call.
+                Err(error @ StoreError::Unavailable(_))
+                    if error.may_be_of_data() && tried_again != part.first().map(|one| one.id) =>
+                {
+                    tried_again = part.first().map(|one| one.id);
+                    parts.push(part);
                 }
-                Err(error) if dispatched.events.is_empty() => return Err(error),
-                // The next step meets the outage again.
-                Err(_outage) => break,
+                Err(error) => {
+                    let ids: Vec<_> = part.iter().map(|event| event.id).collect();
+                    let until = now.saturating_add(PUT_OFF_DELAY);
+                    if error.may_be_of_data() && self.outbox.put_off(&ids, until).await.is_ok() {
+                        put_off += ids.len();
+                        let order = |event: Event| event.order_id;
+                        dispatched.failed.extend(part.into_iter().map(order).zip([error]));
+                    } else if dispatched.events.is_empty() {
+                        return Err(error);
+                    } else {
+                        // The next step meets the outage again.
+                        break;
+                    }
+                }
             }
         }
         // Events that another instance holds would be read again at once, and so without end.

@@ -4,7 +4,9 @@ use super::*;
 use crate::{
     api_key::{ClientId, Owner},
     order::{Actor, OrderId, SigningServiceId, event::NotaryThen, record::OrderColumns},
-    ports::{EventId, MockDeliveryQueue, MockOutbox, MockServiceRepo, MockWebhookRepo},
+    ports::{
+        EventId, MockDeliveryQueue, MockOutbox, MockServiceRepo, MockWebhookRepo, UnclearRejection,
+    },
     test_support::{CountingEntropy, clock, endpoint, stored_order},
     webhook::{ChangedOrder, DisabledBy, EndpointId},
 };
@@ -321,27 +323,57 @@ async fn mail_about_a_notary_has_the_one_of_its_event() {
     use_case(outbox, queue).step().await.result.unwrap();
 }
 
+/// Returns an error of a store that does not tell whether the data of the call is at fault.
+fn unclear() -> StoreError {
+    StoreError::Unavailable(UnclearRejection("value too long".into()).into())
+}
+
 #[tokio::test]
 async fn event_that_fails_is_put_off_alone() {
     const POISONED: EventId = EventId(23);
-    let mut outbox = outbox_of(1..=64);
-    outbox.expect_dispatch().returning(|dispatches, _| {
-        if dispatches.iter().any(|one| one.event == POISONED) {
-            return Err(StoreError::Internal("too large".into()));
-        }
-        Ok(ids(dispatches))
-    });
-    outbox
-        .expect_put_off()
-        .once()
-        .withf(|events, until| events == [POISONED] && *until == NOW + Duration::MINUTE)
-        .returning(|_, _| Ok(()));
+    let internal: fn() -> StoreError = || StoreError::Internal("too large".into());
+    for error in [internal, unclear] {
+        let mut outbox = outbox_of(1..=64);
+        outbox.expect_dispatch().returning(move |dispatches, _| {
+            if dispatches.iter().any(|one| one.event == POISONED) {
+                return Err(error());
+            }
+            Ok(ids(dispatches))
+        });
+        outbox
+            .expect_put_off()
+            .once()
+            .withf(|events, until| events == [POISONED] && *until == NOW + Duration::MINUTE)
+            .returning(|_, _| Ok(()));
+        let step = use_case(outbox, whole_orders()).step().await;
+        let Dispatched { events, failed, .. } = step.result.unwrap();
+        let others: Vec<_> = (1..=64).map(EventId).filter(|id| *id != POISONED).collect();
+        assert_eq!(events.iter().map(|event| event.id).collect::<Vec<_>>(), others);
+        assert!(matches!(&failed[..], [(OrderId(23), _)]), "{failed:?}");
+        assert_eq!(step.pause, PAUSE);
+    }
+}
+
+/// Such as by the end of its connection.
+#[tokio::test]
+async fn event_that_fails_once_is_not_put_off() {
+    let mut outbox = outbox_of(1..=1);
+    outbox.expect_dispatch().once().returning(|_, _| Err(unclear()));
+    outbox.expect_dispatch().once().returning(|dispatches, _| Ok(ids(dispatches)));
     let step = use_case(outbox, whole_orders()).step().await;
-    let Dispatched { events, failed, .. } = step.result.unwrap();
-    let others: Vec<_> = (1..=64).map(EventId).filter(|id| *id != POISONED).collect();
-    assert_eq!(events.iter().map(|event| event.id).collect::<Vec<_>>(), others);
-    assert!(matches!(&failed[..], [(OrderId(23), StoreError::Internal(_))]), "{failed:?}");
-    assert_eq!(step.pause, PAUSE);
+    assert_eq!(step.result.unwrap().events.len(), 1);
+}
+
+/// Such as one whose disk is full.
+#[tokio::test]
+async fn store_that_puts_nothing_off_is_unavailable() {
+    let mut outbox = outbox_of(1..=64);
+    // Seven halves down to one event, which is tried again.
+    outbox.expect_dispatch().times(8).returning(|_, _| Err(unclear()));
+    outbox.expect_put_off().once().returning(|_, _| Err(unclear()));
+    let step = use_case(outbox, whole_orders()).step().await;
+    assert!(matches!(step.result, Err(StoreError::Unavailable(_))));
+    assert_eq!(step.pause, OUTAGE_PAUSE);
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use futures_util::{
     stream::FuturesUnordered,
 };
 
-use crate::ports::StoreError;
+use crate::{ports::StoreError, use_cases::background::BatchSize};
 
 /// Pause between two leases while nothing happens.
 pub(crate) const POLL: Duration = Duration::from_millis(250);
@@ -99,6 +99,8 @@ pub struct DeliveryWorker<D: Deliveries> {
     ended: Vec<D::Outcome>,
     /// Outcomes to store.
     unsettled: Vec<D::Outcome>,
+    /// How many of them a call gets.
+    settled_at_once: BatchSize,
     pauses: bool,
     /// Whether the last lease got some, and may have left others.
     may_have_more: bool,
@@ -114,6 +116,7 @@ impl<D: Deliveries> DeliveryWorker<D> {
             running: FuturesUnordered::new(),
             ended: Vec::new(),
             unsettled: Vec::new(),
+            settled_at_once: BatchSize::new(usize::MAX),
             pauses: false,
             may_have_more: false,
             is_stopping: false,
@@ -174,18 +177,23 @@ impl<D: Deliveries> DeliveryWorker<D> {
     }
 
     async fn settle(&mut self, reports: &mut Vec<D::Report>) -> Result<(), DeliveryFailure> {
-        if self.unsettled.is_empty() {
-            return Ok(());
-        }
-        let settled = self.deliveries.settle(&self.unsettled);
-        match during(settled, &mut self.running, &mut self.ended).await {
-            Ok(settled) => {
-                reports.extend(settled);
-                self.unsettled.clear();
-                Ok(())
+        while !self.unsettled.is_empty() {
+            let count = self.unsettled.len().min(self.settled_at_once.get());
+            let settled = self.deliveries.settle(&self.unsettled[..count]);
+            match during(settled, &mut self.running, &mut self.ended).await {
+                Ok(settled) => {
+                    reports.extend(settled);
+                    self.unsettled.drain(..count);
+                    self.settled_at_once.worked();
+                }
+                Err(error) => {
+                    self.settled_at_once.failed(count);
+                    let deliveries = self.unsettled.len();
+                    return Err(DeliveryFailure::Settle { deliveries, error });
+                }
             }
-            Err(error) => Err(DeliveryFailure::Settle { deliveries: self.unsettled.len(), error }),
         }
+        Ok(())
     }
 
     async fn renew(&mut self) -> Result<(), DeliveryFailure> {

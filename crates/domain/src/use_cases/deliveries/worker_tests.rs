@@ -282,6 +282,25 @@ async fn outcomes_are_stored_again_without_second_mails_or_new_leases() {
     assert_eq!(calls.load(Ordering::Relaxed), 20);
 }
 
+/// Each outcome takes a statement, and a call has a time limit.
+#[tokio::test(start_paused = true)]
+async fn outcomes_that_take_too_long_together_are_stored_in_parts() {
+    let (mut queue, _) = queue_to(20);
+    queue.expect_settle().returning(|batch| {
+        if batch.len() > 3 {
+            return no_database();
+        }
+        Ok(batch.iter().map(|one| one.id).collect())
+    });
+    let (mut worker, calls) = worker(queue, SLOTS, |_| after(0, Ok(())));
+    let mut stored = Vec::new();
+    while stored.len() < 20 {
+        stored.extend(worker.step().await.reports);
+        worker.wait().await;
+    }
+    assert_eq!(calls.load(Ordering::Relaxed), 20);
+}
+
 #[tokio::test(start_paused = true)]
 async fn lost_lease_is_reported() {
     let (mut queue, _) = queue_to(1);
