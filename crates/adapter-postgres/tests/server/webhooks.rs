@@ -5,8 +5,7 @@ use std::sync::Arc;
 use contract_tests::samples::{LIVE, NOW, WEBHOOK_SLOTS, WINDOW, new_endpoint, new_order};
 use domain::{
     ports::{Dispatch, NewWebhookDelivery, OrderRepo as _, Outbox as _, WebhookQueue, WebhookRepo},
-    webhook::EndpointPrecondition,
-    webhook::EventType,
+    webhook::{EndpointPrecondition, EventType},
 };
 use time::Duration;
 
@@ -72,7 +71,7 @@ async fn endpoint_is_removed_with_any_number_of_deliveries() {
         FOR EACH STATEMENT EXECUTE FUNCTION count_removed()",
         endpoint.0
     ));
-    assert!(store.remove(LIVE, endpoint).await.unwrap());
+    assert!(store.remove(LIVE, endpoint, &EndpointPrecondition::NONE).await.unwrap());
     assert_eq!(store.endpoint(LIVE, endpoint).await.unwrap(), None);
     assert_eq!(database.sql("SELECT count(*) FROM webhook_deliveries").trim(), "0");
 }
