@@ -72,7 +72,7 @@ async fn endpoint_is_removed_with_any_number_of_deliveries() {
         FOR EACH STATEMENT EXECUTE FUNCTION count_removed()",
         endpoint.0
     ));
-    assert!(store.remove(LIVE, endpoint).await.unwrap());
+    assert!(store.remove(LIVE, endpoint, &EndpointPrecondition::NONE).await.unwrap());
     assert_eq!(store.endpoint(LIVE, endpoint).await.unwrap(), None);
     assert_eq!(database.sql("SELECT count(*) FROM webhook_deliveries").trim(), "0");
 }
