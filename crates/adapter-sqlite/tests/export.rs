@@ -124,7 +124,7 @@ async fn every_table_is_exported_but_those_of_the_database_itself() {
     const OWN: [&str; 3] = ["__diesel_schema_migrations", "installation", "later_migrations"];
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("orders.db");
-    let store = SqliteStore::open(&path, TimeLimits::default()).unwrap();
+    let store = SqliteStore::open_patiently(&path).unwrap();
     store.migrate().await.unwrap();
     drop(store);
     let mut connection = SqliteConnection::establish(path.to_str().unwrap()).unwrap();

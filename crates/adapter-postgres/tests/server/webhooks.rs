@@ -5,8 +5,7 @@ use std::sync::Arc;
 use contract_tests::samples::{LIVE, NOW, WEBHOOK_SLOTS, WINDOW, new_endpoint, new_order};
 use domain::{
     ports::{Dispatch, NewWebhookDelivery, OrderRepo as _, Outbox as _, WebhookQueue, WebhookRepo},
-    webhook::EndpointPrecondition,
-    webhook::EventType,
+    webhook::{EndpointPrecondition, EventType},
 };
 use time::Duration;
 

@@ -21,13 +21,6 @@ fn schema(connection: &mut SqliteConnection) -> Vec<String> {
     sql::<Text>(schema).load(connection).unwrap()
 }
 
-/// Returns the applied migrations.
-fn versions(connection: &mut SqliteConnection) -> Vec<String> {
-    let versions = "SELECT version FROM __diesel_schema_migrations
-        UNION ALL SELECT version FROM later_migrations";
-    sql::<Text>(versions).load(connection).unwrap()
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn concurrent_starts_migrate_once() {
     for _ in 0..10 {
