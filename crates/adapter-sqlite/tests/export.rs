@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use adapter_sqlite::{EXPORTED_TABLES, Export, ExportError, SqliteStore, TimeLimits};
+use adapter_sqlite::{EXPORTED_TABLES, Export, ExportError, SqliteStore};
 use contract_tests::samples::{
     CLIENT, LIVE, NOW, WINDOW, access, add_note, api_key, attempt, delivery, dispatch, document,
     enqueue, idempotency_key, key_of, new_endpoint, new_order, object_key,
