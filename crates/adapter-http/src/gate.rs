@@ -51,7 +51,7 @@ pub(crate) struct Gate {
     held: usize,
     /// Whether a request has begun since then.
     has_begun: bool,
-    /// Whether actix has since tried to decode all that it had, between two requests.
+    /// Whether actix has tried, between two requests, to decode all that it has read.
     has_decoded: bool,
     mode: Mode,
 }
@@ -72,7 +72,8 @@ impl Gate {
             Reading::UpTo(FREE - self.held)
         } else if !is_idle {
             Reading::Later
-        } else if self.has_begun {
+        } else if !self.has_decoded {
+            // actix reads all that has arrived before it decodes a head in it.
             self.has_decoded = true;
             Reading::AfterDecoding
         } else if self.held < MAX_HEAD {
@@ -85,7 +86,10 @@ impl Gate {
     /// Notes bytes that actix has read; `None` if it has read all that arrived. It decodes them then.
     pub(crate) fn has_read(&mut self, bytes: Option<usize>, is_idle: bool) {
         match bytes {
-            Some(bytes) => self.held = self.held.saturating_add(bytes),
+            Some(bytes) => {
+                self.held = self.held.saturating_add(bytes);
+                self.has_decoded = false;
+            }
             None => self.has_decoded |= is_idle,
         }
     }
@@ -143,11 +147,19 @@ mod tests {
     #[test]
     fn unfinished_head_is_read_up_to_its_limit() {
         let mut gate = Gate::default();
-        assert_eq!(gate.next(true), Reading::UpTo(FREE));
-        gate.has_read(Some(FREE), true);
+        assert_eq!(read_all(&mut gate, true), FREE);
         assert_eq!(gate.next(true), Reading::LargeHead(MAX_HEAD - FREE));
         assert_eq!(read_all(&mut gate, true), MAX_HEAD - FREE);
         assert_eq!(gate.next(true), Reading::TooLarge);
+    }
+
+    /// A head and its body may arrive at once.
+    #[test]
+    fn head_is_decoded_before_it_is_too_large() {
+        let mut gate = Gate::default();
+        assert_eq!(read_all(&mut gate, true), FREE);
+        gate.request_begins();
+        assert_eq!(gate.next(false), Reading::Later);
     }
 
     #[test]

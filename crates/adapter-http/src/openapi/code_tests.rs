@@ -277,6 +277,7 @@ fn composed_schemas_have_the_properties_of_their_parts() {
                 "signing_service_name",
                 "signed_documents_uploaded",
                 "appointment",
+                "calendar_uid",
                 "signing_city",
                 "signing_state",
             ],

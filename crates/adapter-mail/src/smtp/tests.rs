@@ -134,8 +134,9 @@ async fn stalled_relay_is_abandoned_after_the_limit_of_its_step() {
     use Outcome::{Transient, Unavailable, Unknown};
     let begin = Timeouts { begin: SHORT, ..GENEROUS };
     // The cleanup asks the same silent relay.
-    let transfer = Timeouts { transfer: SHORT, cleanup: SHORT, ..GENEROUS };
-    let confirm = Timeouts { confirm: SHORT, cleanup: SHORT, ..GENEROUS };
+    let impatient = Timeouts { patience: SHORT / 2, cleanup: SHORT, ..GENEROUS };
+    let transfer = Timeouts { transfer: SHORT, ..impatient };
+    let confirm = Timeouts { confirm: SHORT, ..impatient };
     let phases = [
         (Phase::Handshake, begin, Unavailable),
         (Phase::Greeting, begin, Unavailable),
@@ -177,8 +178,8 @@ async fn relay_that_stops_during_a_mail_is_unavailable() {
     join_all([Phase::Rcpt, Phase::Data].map(async |phase| {
         let server = SmtpServer::start();
         let mut notifier = notifier(&server.url());
-        let (begin, transfer, cleanup, check) = (SHORT, SHORT, SHORT, SHORT);
-        notifier.timeouts = Timeouts { begin, transfer, cleanup, check, ..GENEROUS };
+        let (patience, begin, transfer, cleanup) = (SHORT / 2, SHORT, SHORT, SHORT);
+        notifier.timeouts = Timeouts { patience, begin, transfer, cleanup, ..GENEROUS };
         // The check on a new connection fails, too.
         server.treat(move |step| {
             if step.phase == phase || step.connection > 1 {
