@@ -95,7 +95,7 @@ impl From<Failure> for WriteError {
         match failure {
             Failure::Rejected(error) => error,
             failure if failure.is_temporary() => Self::Unavailable(failure.into()),
-            failure => Self::Internal(failure.into()),
+            failure => Self::Internal(failure.into_cause()),
         }
     }
 }

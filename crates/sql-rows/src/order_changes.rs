@@ -101,7 +101,9 @@ pub fn add_changes(
     for row in rows {
         let order = found.iter_mut().find(|order| order.id.0 == row.order_id);
         let change = row.into_change()?;
-        if let Some(order) = order.filter(|order| change.at <= order.updated_at) {
+        if let Some(order) =
+            order.filter(|order| Some(change.at) <= order.touched_at.max(Some(order.updated_at)))
+        {
             order.changes.push(change);
         }
     }

@@ -27,8 +27,8 @@ use tokio::{
 };
 
 use super::{
-    Timeouts,
     failure::{Failure, Step},
+    timeouts::Timeouts,
     unencrypted::Unencrypted,
     url::{Encryption, RelayUrl},
     waiting::{Permit, WaitingMails},

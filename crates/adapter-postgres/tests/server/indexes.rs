@@ -19,7 +19,8 @@ use super::{create, every_call, outsider, sql_without_statistics, store, until};
 
 /// Indexes that no query uses, but that keep keys unique, and those of tables that are small here.
 const UNUSED: &str = "'documents_key_key', 'api_keys_pkey', 'key_events_pkey', \
-    'order_changes_pkey', 'order_notes_pkey', 'signing_services_pkey'";
+    'order_changes_pkey', 'order_notes_pkey', 'signing_services_pkey', 'installation_pkey', \
+    'later_migrations_pkey', 'webhook_deliveries_order'";
 
 /// Adds ten thousand orders with a document, an event, a delivery, an API key and an idempotency
 /// key each.

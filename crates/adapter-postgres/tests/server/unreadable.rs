@@ -42,8 +42,8 @@ async fn unreadable_order_is_named_with_its_fault() {
         ("details = '[]'".to_owned(), "`details`"),
     ] {
         database.sql(&format!(
-            "CREATE TABLE saved AS SELECT * FROM orders; \
-            UPDATE orders SET {change} WHERE id = {}",
+            "SET session_replication_role = replica; CREATE TABLE saved AS SELECT * FROM orders; \
+            UPDATE orders SET {change} WHERE id = {}; RESET session_replication_role",
             id.0
         ));
         let message = internal(order_of(&store, id).await);

@@ -19,6 +19,18 @@ use sha2::{Digest, Sha256};
 mod changes;
 mod rules;
 
+/// The ends of changes that break no client, or do so on purpose: `docs/changelog.md` announces them.
+const ACCEPTED: [&str; 6] = [
+    // A wider pattern, which the test cannot see: `+0000` is an offset, too.
+    "/utcTimeDate: pattern changed",
+    "/utcStartTimeDate: pattern changed",
+    "/utcEndTimeDate: pattern changed",
+    // A member that the service does not know was ignored, and so was the wish of the client.
+    "POST /api/webhooks request application/json: additionalProperties changed",
+    "PATCH /api/webhooks/{webhook_id} request application/json: additionalProperties changed",
+    "POST /api/webhooks/{webhook_id}/replay request application/json: additionalProperties changed",
+];
+
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
@@ -40,7 +52,8 @@ fn current_document_breaks_no_released_one() {
     let current: Value = serde_json::from_str(&adapter_http::openapi_document(&settings)).unwrap();
     for path in released("json") {
         let released: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
-        let changes = changes::breaking_changes(&released, &current);
+        let mut changes = changes::breaking_changes(&released, &current);
+        changes.retain(|change| !ACCEPTED.iter().any(|accepted| change.ends_with(accepted)));
         assert!(
             changes.is_empty(),
             "breaks clients of {} (docs/api.md, Compatibility):\n{}",

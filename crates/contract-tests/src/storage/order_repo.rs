@@ -113,7 +113,7 @@ pub async fn window_of_zero_makes_no_duplicate(storage: &Storage) {
 
 /// Letter case, accents and trailing characters make different file numbers.
 pub async fn file_numbers_are_compared_exactly(storage: &Storage) {
-    for file_number in ["Fé-1", "fé-1", "FÉ-1", "Fe-1", "Fe\u{301}-1", "Fé-1.", "Fé-10"] {
+    for file_number in ["Fé-1", "fé-1", "FÉ-1", "Fe-1", "Fé-1.", "Fé-10"] {
         storage.create(&new_order(file_number, NOW)).await;
     }
 }

@@ -84,5 +84,6 @@ async fn restored_dump_serves_the_same_service() {
     assert_eq!(create_with_key(&service, &every_field).await, (true, record));
     assert_eq!(service.order("F-documents").await.status(), 409);
     assert_eq!(created(service.order("F-new").await).await["order_id"], 4);
+    run(&wiring, &[&url, "adopt"]);
     eventually(|| sqlite3(&restored, PENDING) == "0\n").await;
 }

@@ -124,11 +124,7 @@ async fn copied_webhooks_need_the_key_of_their_secrets() {
         assert!(report.contains(finding), "{report}");
         let log = ServiceProcess::start(&wiring, &[&key]).stop_and_read_log();
         let is_wrong = finding.starts_with("fail");
-        assert_eq!(
-            log.contains("after `copy` it is the content of secrets.key"),
-            is_wrong,
-            "{log}"
-        );
+        assert_eq!(log.contains("after `copy` it is in secrets.key"), is_wrong, "{log}");
     }
 }
 

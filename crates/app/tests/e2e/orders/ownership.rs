@@ -123,6 +123,9 @@ impl Operation {
                 request.multipart(with_documents(Form::new(), 1, &deed()))
             }
             Some("multipart/form-data") => request.multipart(form_with_deed("FORM")),
+            Some(_) if self.path.ends_with("/replay") => {
+                request.json(&json!({ "since": "2026-11-21T12:00:00Z" }))
+            }
             Some(_) if self.is_of_webhooks() => request.json(&webhook("foreign")),
             // Only the file number of the order is valid.
             Some(_) if self.method == Method::PUT => request.json(&order(MARKER)),
@@ -171,10 +174,8 @@ impl Ids {
     }
 }
 
-/// Returns a body for every operation on webhooks.
 fn webhook(description: &str) -> Value {
-    let url = "http://127.0.0.1:9999/";
-    json!({ "url": url, "description": description, "since": "2026-11-21T12:00:00Z" })
+    json!({ "url": "http://127.0.0.1:9999/", "description": description })
 }
 
 /// Status, headers and body of an answer, without what differs between any two.

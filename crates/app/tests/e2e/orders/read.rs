@@ -44,6 +44,7 @@ async fn order_reads_back_as_it_was_created(kind: Kind) {
     let mut expected: BTreeSet<_> = record.as_object().unwrap().keys().cloned().collect();
     let of_reads = [
         "appointment",
+        "calendar_uid",
         "client_name",
         "details",
         "documents",
@@ -84,6 +85,8 @@ async fn order_reads_back_as_it_was_created(kind: Kind) {
         "actor": "client",
         "reason": null,
     }]);
+    assert!(read["calendar_uid"].as_str().unwrap().starts_with("order-1-"));
+    record["calendar_uid"] = read["calendar_uid"].clone();
     assert_eq!(read, record);
     assert_eq!(details["signingContactsFormData"], maximal_request()["signingContactsFormData"],);
 }
