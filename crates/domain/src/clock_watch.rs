@@ -61,7 +61,7 @@ pub struct ClockWatch {
     step: Option<Reading>,
     /// The newest stored instant, if the source was doubtful at the start.
     doubted_for: Option<OffsetDateTime>,
-    /// Whether the clock of the machine differed from the database's at its last reading.
+    /// Whether the clock of the machine differed from the database's at the last comparison.
     differs: bool,
     /// When erasures may go on, by the monotonic clock.
     erases_from: Duration,
@@ -121,16 +121,19 @@ impl ClockWatch {
         self.doubted_for.is_some_and(|newest| (source.at - newest).abs() < (held - newest).abs())
     }
 
-    /// Compares the clock of the machine with the source, which is another clock.
+    /// Compares the clock of the machine with the last reading of the source, which is another clock. Other
+    /// processes follow it, too. While it has a step, they may have another time: those that started since do.
     pub fn compare(&mut self, own: Reading) {
-        let ahead = self.held.step_to(&own);
+        let ahead = self.step.unwrap_or(self.held).step_to(&own);
         let differs = ahead.abs() > TOLERATED;
         if differs {
             self.erases_from = own.monotonic + AGREED;
-            self.leases_from = own.monotonic + LEASE;
             if !self.differs {
                 self.news = Some(Doubt::Ahead(ahead));
             }
+        }
+        if differs || self.step.is_some() {
+            self.leases_from = own.monotonic + LEASE;
         }
         self.differs = differs;
     }
@@ -256,6 +259,31 @@ mod tests {
             watch.compare(reading(right + SECOND, TOLERATED));
             assert!(!watch.may_lease(right) && watch.may_lease(right + LEASE));
             assert!(!watch.may_erase(right + LEASE) && watch.may_erase(right + AGREED));
+        }
+    }
+
+    #[test]
+    fn step_of_a_clock_that_others_follow_stops_leases_until_all_have_the_same_time() {
+        let steps = STEPS.map(|step| [(step, Duration::ZERO), (step, step)]);
+        for (step, own) in steps.into_iter().flatten() {
+            for (kept, passed) in [(false, Duration::MINUTE), (true, STEP_KEPT + SECOND)] {
+                let mut watch = watch();
+                for second in 1..=passed.whole_seconds() {
+                    let at = Duration::seconds(second);
+                    watch.follow(reading(at, step));
+                    watch.compare(reading(at, own));
+                    assert!(!watch.may_lease(at), "{step} {at}");
+                }
+                let (agree, set_by) = (passed + SECOND, if kept { step } else { Duration::ZERO });
+                for second in 0..LEASE.whole_seconds() - 1 {
+                    let at = agree + Duration::seconds(second);
+                    watch.follow(reading(at, set_by));
+                    watch.compare(reading(at, set_by));
+                    assert_eq!(watch.now(at), NOW + at + set_by);
+                    assert!(!watch.may_lease(at), "{step} {at}");
+                }
+                assert!(watch.may_lease(agree + LEASE), "{step}");
+            }
         }
     }
 

@@ -72,6 +72,7 @@ pub struct WorkerMetrics {
     held: IntGauge,
     clock_ahead: Gauge,
     erasures_wait: IntGauge,
+    deliveries_wait: IntGauge,
 }
 
 impl WorkerMetrics {
@@ -156,6 +157,11 @@ impl WorkerMetrics {
                 "1 while nothing is erased because a clock may be wrong, else 0.",
                 registry
             )?,
+            deliveries_wait: register_int_gauge_with_registry!(
+                "notary_orders_deliveries_wait",
+                "1 while no mail or webhook is sent because a clock may be wrong, else 0.",
+                registry
+            )?,
         })
     }
 
@@ -228,14 +234,16 @@ impl WorkerMetrics {
 
     /// Reports the clocks.
     pub fn clock(&self, state: ClockState) {
-        let ClockState { doubt, erasures_wait, goes_on, machine_ahead } = state;
+        let ClockState { doubt, erasures_wait, deliveries_wait, goes_on, machine_ahead } = state;
         self.clock_ahead.set(machine_ahead.as_seconds_f64());
         self.erasures_wait.set(i64::from(erasures_wait));
+        self.deliveries_wait.set(i64::from(deliveries_wait));
         match doubt {
             Some(Doubt::Stepped(by)) => tracing::error!(
                 seconds = by.as_seconds_f64(),
-                "the clock was set; the service keeps its time, follows in five minutes, and erases nothing until the \
-                 clocks have agreed for an hour"
+                "the clock was set; the service keeps its time and follows in five minutes; on PostgreSQL it delivers \
+                 nothing until half a minute after the clocks agree; it erases nothing until they have agreed for an \
+                 hour"
             ),
             Some(Doubt::Ahead(by)) => tracing::error!(
                 seconds = by.as_seconds_f64(),

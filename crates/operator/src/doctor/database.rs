@@ -31,6 +31,10 @@ use crate::{secrets_key, system::OsEntropy};
 /// Greatest difference between the clocks of instances (docs/topologies.md).
 const TOLERATED: Duration = Duration::SECOND;
 
+/// What an instance does while its clock is over a minute off that of the database.
+const NOTHING_DELIVERED: &str =
+    "; an instance with this clock sends no mail and no webhook, and erases nothing";
+
 /// Time without anything stored after which the clock may be ahead.
 const LONG_UNUSED: Duration = Duration::days(7);
 
@@ -222,11 +226,12 @@ async fn judge_secrets(endpoints: &dyn WebhookRepo, of: &Subject, found: &mut Fi
 }
 
 /// Compares the clock of this machine with another, which is ahead by so much. The measurement may
-/// be wrong by `uncertainty`.
+/// be wrong by `uncertainty`. `effect` tells what a great difference does.
 pub(super) fn compare_clock(
     of: &str,
     ahead: Duration,
     uncertainty: Duration,
+    effect: &str,
     found: &mut Findings,
 ) {
     found.check = "clock";
@@ -241,7 +246,7 @@ pub(super) fn compare_clock(
     if difference <= clock_watch::TOLERATED {
         found.warn(text, advice)
     } else {
-        found.fail(text, advice)
+        found.fail(text + effect, advice)
     }
 }
 
@@ -331,7 +336,7 @@ fn postgres(
     judge_durability(&facts, found);
     judge_connections(facts.connections, settings.database_connections, found);
     judge_protection(inspection.protection, found);
-    compare_clock("database", clock_ahead, round_trip / 2, found);
+    compare_clock("database", clock_ahead, round_trip / 2, NOTHING_DELIVERED, found);
     state
 }
 
@@ -528,12 +533,12 @@ mod tests {
             (-3_600.0, 5.0, Level::Fail),
         ] {
             let [ahead, uncertainty] = [ahead, uncertainty].map(Duration::seconds_f64);
-            let found = levels(|found| compare_clock("database", ahead, uncertainty, found));
+            let found = levels(|found| compare_clock("database", ahead, uncertainty, "", found));
             assert_eq!(found, [level], "{ahead}");
         }
         let mut behind = Findings::of("database");
-        compare_clock("bucket", Duration::seconds(-90), Duration::ZERO, &mut behind);
-        let text = "the clock of the bucket is 90.0 s behind that of this machine";
+        compare_clock("bucket", Duration::seconds(-90), Duration::ZERO, ": bad", &mut behind);
+        let text = "the clock of the bucket is 90.0 s behind that of this machine: bad";
         assert_eq!((behind.list[0].check, &*behind.list[0].text), ("clock", text));
     }
 }

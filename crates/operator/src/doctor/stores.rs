@@ -46,7 +46,7 @@ pub(super) async fn documents(of: &Subject, found: &mut Findings) -> Result<(), 
         let encryption = encryption.unwrap_or_default();
         found.ok(format!("an object was put, read and removed in the bucket{encryption}"));
         let ahead = OffsetDateTime::from(put_at) + HALF_SECOND - (before + took / 2);
-        compare_clock("document store", ahead, HALF_SECOND + took / 2, found);
+        compare_clock("document store", ahead, HALF_SECOND + took / 2, "", found);
     }
     Ok(())
 }

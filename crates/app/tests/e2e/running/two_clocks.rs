@@ -42,7 +42,10 @@ async fn instances_whose_clocks_differ_send_each_mail_once() {
         clock.set(database.now() - clock.now() + off);
         let stores = Wiring::on_database(first.wiring.servers().database_url());
         let key = Some(first.key.clone());
-        let second = TestApp::start_beside(stores, clock.clone(), database.clone(), &[], key).await;
+        // Its bucket is another, so it takes the database for a copy.
+        let flags = ["--sends-messages=true"];
+        let second =
+            TestApp::start_beside(stores, clock.clone(), database.clone(), &flags, key).await;
         first.wiring.servers().stall_mail();
         created(first.order("F-1").await).await;
         let is_off = off.abs() > Duration::MINUTE;

@@ -35,8 +35,11 @@ impl WatchedClock {
     ) -> Result<Self, StoreError> {
         let (DatabaseTimes { now, newest }, _, monotonic) = read(&*machine, database).await?;
         let source = Reading { at: now.unwrap_or_else(|| machine.now()), monotonic };
-        let watch = Mutex::new(ClockWatch::new(source, newest));
-        Ok(Self { machine, has_database_clock: now.is_some(), watch })
+        let mut watch = ClockWatch::new(source, newest);
+        if now.is_some() {
+            watch.compare(read_own(&*machine));
+        }
+        Ok(Self { machine, has_database_clock: now.is_some(), watch: Mutex::new(watch) })
     }
 
     /// Returns how far the clock of the machine is ahead of the time of the service.
@@ -45,24 +48,24 @@ impl WatchedClock {
         own.at - watch.now(own.monotonic)
     }
 
-    /// Reads the clock of the machine.
+    /// Reads the clock of the machine, and follows it if the database has none.
     fn look(&self) -> (Reading, MutexGuard<'_, ClockWatch>) {
         let mut watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
-        let own = Reading { at: self.machine.now(), monotonic: self.machine.monotonic() };
-        if self.has_database_clock {
-            watch.compare(own);
-        } else {
+        let own = read_own(&*self.machine);
+        if !self.has_database_clock {
             watch.follow(own);
         }
         (own, watch)
     }
 
-    /// Reads the clock of the database, if it has one.
+    /// Reads the clock of the database, if it has one. Only then it is compared with the clock of the machine, which
+    /// decides nothing: both may be one clock, and that of the database was read before a step.
     async fn follow(&self, database: &dyn DatabaseTime) -> Result<(), StoreError> {
         let (DatabaseTimes { now, .. }, took, monotonic) = read(&*self.machine, database).await?;
         if let Some(at) = now.filter(|_| took <= LONGEST_READING) {
             let mut watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
             watch.follow(Reading { at, monotonic });
+            watch.compare(read_own(&*self.machine));
         }
         Ok(())
     }
@@ -91,6 +94,11 @@ impl Clock for WatchedClock {
     }
 }
 
+/// Reads the clock of the machine.
+fn read_own(machine: &dyn Clock) -> Reading {
+    Reading { at: machine.now(), monotonic: machine.monotonic() }
+}
+
 /// Reads the database. Returns also how long it took, and the monotonic clock in its middle.
 async fn read(
     clock: &dyn Clock,
@@ -109,7 +117,9 @@ pub struct ClockState {
     pub doubt: Option<Doubt>,
     /// Whether erasures wait.
     pub erasures_wait: bool,
-    /// Whether they went on since the last look.
+    /// Whether nothing is leased.
+    pub deliveries_wait: bool,
+    /// Whether erasures went on since the last look.
     pub goes_on: bool,
     /// How far the clock of the machine is ahead of the time of the service.
     pub machine_ahead: Duration,
@@ -134,17 +144,20 @@ impl Worker for WatchClock {
 
     /// Reads the clocks.
     async fn step(&mut self) -> Step<ClockState> {
-        let followed = self.clock.follow(&*self.database).await;
+        if let Err(error) = self.clock.follow(&*self.database).await {
+            return Step { result: Err(error), pause: PAUSE };
+        }
         let (own, mut watch) = self.clock.look();
         let erasures_wait = !watch.may_erase(own.monotonic);
         let state = ClockState {
             doubt: watch.take_news(),
             erasures_wait,
+            deliveries_wait: !watch.may_lease(own.monotonic),
             goes_on: self.waited && !erasures_wait,
             machine_ahead: own.at - watch.now(own.monotonic),
         };
         self.waited = erasures_wait;
-        Step { result: followed.map(|()| state), pause: PAUSE }
+        Step { result: Ok(state), pause: PAUSE }
     }
 }
 
@@ -153,7 +166,9 @@ mod tests {
     use time::macros::datetime;
 
     use super::*;
-    use crate::{clock_watch::AGREED, ports::MockDatabaseTime, test_support::down};
+    use crate::{
+        clock_watch::AGREED, delivery::LEASE, ports::MockDatabaseTime, test_support::down,
+    };
 
     const NOW: OffsetDateTime = datetime!(2026-11-29 12:00 UTC);
 
@@ -184,10 +199,17 @@ mod tests {
 
     /// Returns a database whose clock is right.
     fn server(machine: &Arc<Machine>) -> Arc<MockDatabaseTime> {
+        server_with(machine, |machine| NOW + machine.monotonic())
+    }
+
+    fn server_with(
+        machine: &Arc<Machine>,
+        now: impl Fn(&Machine) -> OffsetDateTime + Send + Sync + 'static,
+    ) -> Arc<MockDatabaseTime> {
         let (mut database, machine) = (MockDatabaseTime::new(), Arc::clone(machine));
-        database.expect_times().returning(move || {
-            Ok(DatabaseTimes { now: Some(NOW + machine.monotonic()), newest: Some(NOW) })
-        });
+        database
+            .expect_times()
+            .returning(move || Ok(DatabaseTimes { now: Some(now(&machine)), newest: Some(NOW) }));
         Arc::new(database)
     }
 
@@ -205,14 +227,36 @@ mod tests {
         let database = server(&machine);
         let clock = WatchedClock::start(machine.clone(), &*database).await.unwrap();
         machine.pass(Duration::MINUTE);
+        clock.follow(&*database).await.unwrap();
         assert_eq!(clock.now(), NOW + Duration::MINUTE);
         assert_eq!((clock.now_to_erase(), clock.now_to_lease()), (None, None));
         assert_eq!(clock.machine_ahead(), Duration::minutes(-10));
         // Within a minute, it works.
         machine.set(Duration::seconds(50));
+        clock.follow(&*database).await.unwrap();
         machine.pass(AGREED);
         let now = NOW + Duration::MINUTE + AGREED;
         assert_eq!((clock.now_to_erase(), clock.now_to_lease()), (Some(now), Some(now)));
+    }
+
+    /// The clock of the machine decides nothing, so no step of it counts until the database was asked.
+    #[tokio::test]
+    async fn step_of_a_machine_that_has_the_database_is_a_step_of_both() {
+        let machine = Arc::new(Machine::default());
+        let database = server_with(&machine, Machine::now);
+        let clock = Arc::new(WatchedClock::start(machine.clone(), &*database).await.unwrap());
+        machine.set(Duration::DAY);
+        assert_eq!((clock.now(), clock.now_to_lease()), (NOW, Some(NOW)));
+        let mut watch = WatchClock::new(clock.clone(), database);
+        let state = watch.step().await.result.unwrap();
+        assert_eq!(state.doubt, Some(Doubt::Stepped(Duration::DAY)));
+        assert!(state.deliveries_wait && state.erasures_wait);
+        // It is set right.
+        machine.set(Duration::ZERO);
+        machine.pass(LEASE);
+        let state = watch.step().await.result.unwrap();
+        assert!(!state.deliveries_wait && state.erasures_wait);
+        assert_eq!(clock.now_to_lease(), Some(NOW + LEASE));
     }
 
     #[tokio::test]
@@ -232,18 +276,25 @@ mod tests {
         let clock = Arc::new(WatchedClock::start(machine.clone(), &*database).await.unwrap());
         let mut watch = WatchClock::new(clock, database);
         let ahead = Duration::DAY;
-        for (set_by, passed, doubt, erasures_wait, goes_on) in [
-            (Duration::ZERO, Duration::SECOND, None, false, false),
-            (ahead, Duration::SECOND, Some(Doubt::Ahead(ahead)), true, false),
-            (ahead, Duration::SECOND, None, true, false),
-            (Duration::ZERO, Duration::SECOND, None, true, false),
-            (Duration::ZERO, AGREED, None, false, true),
-            (Duration::ZERO, Duration::SECOND, None, false, false),
+        for (set_by, passed, doubt, [erasures_wait, deliveries_wait], goes_on) in [
+            (Duration::ZERO, Duration::SECOND, None, [false, false], false),
+            (ahead, Duration::SECOND, Some(Doubt::Ahead(ahead)), [true, true], false),
+            (ahead, Duration::SECOND, None, [true, true], false),
+            (Duration::ZERO, Duration::SECOND, None, [true, true], false),
+            (Duration::ZERO, LEASE, None, [true, false], false),
+            (Duration::ZERO, AGREED, None, [false, false], true),
+            (Duration::ZERO, Duration::SECOND, None, [false, false], false),
         ] {
             machine.set(set_by);
             machine.pass(passed);
             let state = watch.step().await.result.unwrap();
-            let expected = ClockState { doubt, erasures_wait, goes_on, machine_ahead: set_by };
+            let expected = ClockState {
+                doubt,
+                erasures_wait,
+                deliveries_wait,
+                goes_on,
+                machine_ahead: set_by,
+            };
             assert_eq!(state, expected);
         }
     }

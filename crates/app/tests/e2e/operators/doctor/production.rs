@@ -154,6 +154,7 @@ async fn skewed_clock_is_a_failure() {
     for (clock, other) in clocks.iter().zip(["database", "document store"]) {
         let begin = format!("fail  clock        the clock of the {other} is ");
         assert!(clock.starts_with(&begin) && clock.ends_with(" by NTP."), "{clocks:?}");
+        assert_eq!(clock.contains("sends no mail"), other == "database", "{clocks:?}");
     }
 }
 
