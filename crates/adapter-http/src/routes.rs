@@ -162,9 +162,11 @@ pub(crate) fn configure_ops(config: &mut ServiceConfig) {
 type MethodRoutes = Vec<(Method, Route)>;
 
 /// Methods that change nothing.
+#[derive(Clone, Copy)]
 struct Reading(&'static [Method]);
 
 /// Methods whose handlers take the preconditions of their requests.
+#[derive(Clone, Copy)]
 struct Changing(&'static [Method]);
 
 const DELETE: Changing = Changing(&[Method::DELETE]);
@@ -174,7 +176,7 @@ const PUT: Changing = Changing(&[Method::PUT]);
 /// The server leaves out the body of an answer to `HEAD`.
 const GET: Reading = Reading(&[Method::GET, Method::HEAD]);
 
-trait Methods {
+trait Methods: Copy {
     fn methods(&self) -> &'static [Method];
 }
 

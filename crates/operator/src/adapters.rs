@@ -259,14 +259,13 @@ pub(crate) fn installations(
     repo: Arc<dyn InstallationRepo>,
     settings: &Settings,
 ) -> Result<Installations> {
-    let documents = match settings.documents() {
+    let documents = if let Some(folder) = settings.documents() {
         // Without a slash at its end, which URLs may have.
-        Some(folder) => absolute(folder)?.components().collect::<PathBuf>().display().to_string(),
-        None => {
-            let url = settings.documents_url.as_deref().unwrap_or_default();
-            let identity = adapter_object_store::identity(url, settings.environment.clone());
-            checked(identity, DOCUMENTS)?
-        }
+        absolute(folder)?.components().collect::<PathBuf>().display().to_string()
+    } else {
+        let url = settings.documents_url.as_deref().unwrap_or_default();
+        let identity = adapter_object_store::identity(url, settings.environment.clone());
+        checked(identity, DOCUMENTS)?
     };
     Ok(Installations { repo, documents })
 }

@@ -82,7 +82,7 @@ pub fn serve_api(
             let accept = move |tcp: TcpStream| {
                 ready(Ok::<_, DispatchError>(gated(tcp, |tcp| tcp, &connections)))
             };
-            fn_service(accept).and_then(http_service(api.clone(), stop.clone()))
+            fn_service(accept).and_then(http_service(&api, stop.clone()))
         })?,
         Some(tls) => {
             // Unfinished handshakes must not keep other clients waiting.
@@ -96,7 +96,7 @@ pub fn serve_api(
                     let gated = gated(stream, |stream| stream.get_ref().0, &connections);
                     ready(Ok::<_, TlsError<io::Error, DispatchError>>(gated))
                 };
-                let http = http_service(api.clone(), stop.clone()).map_err(TlsError::Service);
+                let http = http_service(&api, stop.clone()).map_err(TlsError::Service);
                 acceptor
                     .clone()
                     .map_err(TlsError::into_service_error)
@@ -127,11 +127,11 @@ fn gated<Io: AsyncRead + Unpin>(
 
 /// Returns what serves connections, until `stop` begins.
 fn http_service<Io: AsyncRead + AsyncWrite + Unpin + 'static>(
-    api: web::Data<Api>,
+    api: &web::Data<Api>,
     stop: GracefulShutdownSignal,
 ) -> impl ServiceFactory<Accepted<Io>, Config = (), Response = (), Error = DispatchError, InitError = ()>
-{
-    let observed = api.clone();
++ use<Io> {
+    let (api, observed) = (api.clone(), api.clone());
     let app = App::new()
         .app_data(api.clone())
         .wrap(from_fn(move |request, next| observe(observed.clone(), request, next)))

@@ -164,13 +164,13 @@ pub(crate) fn page(
         }
     }
     let read = |connection: &mut SqliteConnection| page_of(connection, owner, query, &ranges, pace);
-    let page = if query.filter.walked_orders().is_some() {
+    let found = if query.filter.walked_orders().is_some() {
         // Its statements see one state: no erasure between them moves the end of a walk.
         connection.transaction(read)
     } else {
         read(connection)
     };
-    page.map(Some)
+    found.map(Some)
 }
 
 fn page_of(
@@ -192,6 +192,6 @@ fn page_of(
         }
         None => false,
     };
-    let page = Page::of(query.limit, &query.cursor, orders, has_others);
-    Ok(page.stopping(&query.cursor, stopped_at))
+    let found = Page::of(query.limit, &query.cursor, orders, has_others);
+    Ok(found.stopping(&query.cursor, stopped_at))
 }

@@ -125,8 +125,8 @@ async fn walk_ends_soon_after_its_caller_has_gone() {
     let left = Cell::new(2);
     let is_awaited = || left.replace(left.get() - 1) > 1;
     let pace = Pace { orders: 1, is_awaited: &is_awaited };
-    let page = list::page(&mut outsider(&path(&directory)), LIVE, &query, pace);
-    assert!(matches!(page, Err(Failure::TimedOut)));
+    let walked = list::page(&mut outsider(&path(&directory)), LIVE, &query, pace);
+    assert!(matches!(walked, Err(Failure::TimedOut)));
     assert_eq!(left.get(), 0, "it goes on while the caller waits");
 }
 

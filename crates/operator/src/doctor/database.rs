@@ -244,9 +244,9 @@ pub(super) fn compare_clock(
     let text = format!("the clock of the {of} is {seconds:.1} s {direction} that of this machine");
     let advice = "Synchronize the clocks of all machines by NTP";
     if difference <= clock_watch::TOLERATED {
-        found.warn(text, advice)
+        found.warn(text, advice);
     } else {
-        found.fail(text + effect, advice)
+        found.fail(text + effect, advice);
     }
 }
 

@@ -18,7 +18,7 @@ fn file(name: &str, size: u64, crc32: u32) -> StoredFile<'_> {
 
 /// Returns the CRC-32 of that many zeros.
 fn crc32_of_zeros(size: u64) -> u32 {
-    let block = crc32fast::hash(&[0; 1 << 16]);
+    let block = crc32fast::hash(&vec![0; 1 << 16]);
     let mut crc32 = crc32fast::Hasher::new();
     for _ in 0..size >> 16 {
         crc32.combine(&crc32fast::Hasher::new_with_initial_len(block, 1 << 16));

@@ -235,7 +235,8 @@ fn unfinished_head(_: &Api) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn connections_without_permit_hold_little_memory() {
     const CONNECTIONS: usize = 400;
-    let kinds: [(fn(&Api) -> String, u64); 4] = [
+    type Unfinished = fn(&Api) -> String;
+    let kinds: [(Unfinished, u64); 4] = [
         (unfinished_json_with_wrong_key, 24),
         (unfinished_head, 24),
         (unfinished_json, 80),

@@ -134,7 +134,7 @@ fn notaries() -> Vec<(Value, bool)> {
         json!({ "name": "Pat", "phone": null, "email": null }),
         json!({ "name": null }),
         json!({ "name": 5 }),
-        json!({ "name": "Pat", "phone": 5551234 }),
+        json!({ "name": "Pat", "phone": 5_551_234 }),
         json!({ "name": "Pat", "title": "Dr" }),
         json!({ "phone": "5551234" }),
         json!({}),

@@ -255,16 +255,16 @@ impl RunWebhooks {
         let key = self.secrets.as_ref().ok_or_else(|| sealed(NO_KEY.to_owned()))?;
         let open = |sealed: &Vec<u8>| key.open(sealed, &secret_context(lease.party));
         let current = open(&lease.secrets.current).map_err(|error| sealed(error_chain(&error)))?;
-        let older = lease.secrets.clone().live(timestamp).older;
-        // The key of an older one may be lost, and the reason for the rotation.
-        let older = older.iter().filter_map(|(sealed, _)| open(sealed).ok());
+        let live = lease.secrets.clone().live(timestamp);
+        // The key of an earlier one may be lost, and the reason for the rotation.
+        let earlier = live.older.iter().filter_map(|(sealed, _)| open(sealed).ok());
         Ok(WebhookRequest {
             party: lease.party,
             url: lease.url.clone(),
             id: lease.delivery.message_id(),
             timestamp,
             body: body.map_err(|error| unreadable(&error))?,
-            secrets: std::iter::once(current).chain(older).collect(),
+            secrets: std::iter::once(current).chain(earlier).collect(),
             trace: created.and_then(|order| order.order.trace.clone()),
         })
     }

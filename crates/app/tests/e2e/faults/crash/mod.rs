@@ -153,12 +153,12 @@ async fn assert_each_webhook_arrived(app: &TestApp, receiver: &Receiver) {
         app.clock.advance(time::Duration::milliseconds(100));
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    let received = receiver.received();
+    let arrived = receiver.received();
     let composed = app.wiring.lines("SELECT 'msg_' || message_key FROM webhook_deliveries");
-    let repeated = received.values().sum::<usize>() - received.len();
-    println!("{} webhooks were received, {repeated} requests were repeats", received.len());
+    let repeated = arrived.values().sum::<usize>() - arrived.len();
+    println!("{} webhooks were received, {repeated} requests were repeats", arrived.len());
     let composed: BTreeSet<_> = composed.into_iter().collect();
-    assert_eq!(received.into_keys().collect::<BTreeSet<_>>(), composed);
+    assert_eq!(arrived.into_keys().collect::<BTreeSet<_>>(), composed);
 }
 
 /// Settles every request, and compares the stores with the responses.
