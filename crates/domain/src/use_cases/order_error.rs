@@ -146,8 +146,10 @@ impl From<WriteError> for OrderError {
             WriteError::UploadSwept | WriteError::Unavailable(_) => {
                 StoreError::Unavailable(error.into()).into()
             }
+            // Its cause tells an order that cannot be read.
+            WriteError::Internal(cause) => StoreError::Internal(cause).into(),
             // Only the use case knows the window, or the attempt with the key.
-            WriteError::Duplicate { .. } | WriteError::KeyInUse(_) | WriteError::Internal(_) => {
+            WriteError::Duplicate { .. } | WriteError::KeyInUse(_) => {
                 StoreError::Internal(error.into()).into()
             }
         }
