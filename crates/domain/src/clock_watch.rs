@@ -128,7 +128,8 @@ impl ClockWatch {
         let differs = ahead.abs() > TOLERATED;
         if differs {
             self.erases_from = own.monotonic + AGREED;
-            if !self.differs {
+            // The step of the database explains the difference: its clock may be the wrong one.
+            if !self.differs && !matches!(self.news, Some(Doubt::Stepped(_))) {
                 self.news = Some(Doubt::Ahead(ahead));
             }
         }

@@ -83,6 +83,8 @@ impl<Io: AsyncRead + Unpin> AsyncRead for Gated<Io> {
         let this = self.get_mut();
         match this.connection.reading(context) {
             Reading::Everything => {
+                // The permit of the body bounds its memory, too.
+                this.large_head = None;
                 let before = buffer.filled().len();
                 ready!(Pin::new(&mut this.io).poll_read(context, buffer))?;
                 this.connection.has_read(Some(buffer.filled().len() - before));
@@ -113,7 +115,10 @@ impl<Io: AsyncRead + Unpin> AsyncRead for Gated<Io> {
                 buffer.advance(bytes);
                 Poll::Ready(Ok(()))
             }
-            Reading::Nothing => this.discard(context, buffer),
+            Reading::Nothing => {
+                this.large_head = None;
+                this.discard(context, buffer)
+            }
         }
     }
 }

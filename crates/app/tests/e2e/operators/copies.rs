@@ -7,7 +7,7 @@ use test_servers::postgres::{Cluster, program};
 
 use crate::{
     harness::scripted_server::ScriptedServer,
-    harness::service_process::{ServiceProcess, issue_key, run, text},
+    harness::service_process::{ServiceProcess, fail, issue_key, run, text},
     harness::{PENDING, WEBHOOKS, created, eventually, eventually_async, files_below},
     operators::doctor::report::Report,
     wiring::{Kind, Wiring, on_both_wirings},
@@ -205,4 +205,11 @@ async fn copy_deletes_no_objects_until_it_is_adopted() {
     // The sweeper of an original trusts its ledger.
     let _original = ServiceProcess::start(&wiring, &["--sends-messages=true"]);
     eventually(|| wiring.objects().is_empty()).await;
+}
+
+/// Of a wrong folder, for example, where the command would make a new database.
+#[test]
+fn unused_database_is_not_adopted() {
+    let error = fail(&Wiring::embedded(), &["adopt"]);
+    assert!(error.contains("no service has used this database"), "{error}");
 }
