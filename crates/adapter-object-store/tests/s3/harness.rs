@@ -1,7 +1,7 @@
 //! Files to put, and a log of the requests of a server.
 
 use std::{
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, mpsc},
     time::Duration,
 };
 
@@ -12,7 +12,8 @@ use domain::{
     ports::{StoreError, error_chain},
 };
 use tempfile::TempDir;
-use test_servers::s3::S3Server;
+use test_servers::s3::{S3Server, Treatment};
+use tokio::task::{JoinHandle, spawn_blocking};
 
 /// Limits that no request meets on a busy machine.
 pub const GENEROUS: TimeLimits = TimeLimits {
@@ -47,6 +48,30 @@ impl Files {
 
 pub fn open(server: &S3Server) -> Arc<dyn DocumentStore> {
     adapter_object_store::open(&server.url(), server.variables(), GENEROUS).unwrap()
+}
+
+/// Puts an object in parts, and stops the server during the second one. Returns the put in progress.
+pub async fn stop_during_put(
+    server: S3Server,
+    store: Arc<dyn DocumentStore>,
+    files: &Files,
+) -> (S3Server, JoinHandle<Result<(), StoreError>>) {
+    let (second_part, wait) = mpsc::channel();
+    server.treat(move |request| {
+        if request.uri.query().is_some_and(|query| query.starts_with("partNumber=2")) {
+            second_part.send(()).unwrap();
+            return Treatment::Silence;
+        }
+        Treatment::Serve
+    });
+    let (key, file) = files.make(LARGE);
+    let put = tokio::spawn(async move { store.put(&key, &file).await });
+    let stopped = spawn_blocking(move || {
+        wait.recv().unwrap();
+        server.stop();
+        server
+    });
+    (stopped.await.unwrap(), put)
 }
 
 pub fn owned<'a>(variables: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<(String, String)> {

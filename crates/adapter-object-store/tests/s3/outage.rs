@@ -1,12 +1,10 @@
 //! Outages: a bucket that is stopped or never answers.
 
-use std::sync::{Arc, mpsc};
-
 use domain::{document::ObjectKey, ports::StoreError};
 use futures_util::{TryStreamExt as _, future::join_all};
 use test_servers::s3::{S3Server, Treatment};
 
-use super::harness::{Files, LARGE, MIB, open, unavailable};
+use super::harness::{Files, LARGE, MIB, open, stop_during_put, unavailable};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn stopped_bucket_is_unavailable_and_recovers() {
@@ -74,25 +72,7 @@ async fn waiting_puts_fail_with_those_in_progress() {
 async fn bucket_stopped_during_an_upload_is_unavailable() {
     let (server, files) = (S3Server::start(), Files::new());
     let store = open(&server);
-    let (second_part, wait) = mpsc::channel();
-    server.treat(move |request| {
-        if request.uri.query().is_some_and(|query| query.starts_with("partNumber=2")) {
-            second_part.send(()).unwrap();
-            return Treatment::Silence;
-        }
-        Treatment::Serve
-    });
-    let (key, file) = files.make(LARGE);
-    let put = tokio::spawn({
-        let store = Arc::clone(&store);
-        async move { store.put(&key, &file).await }
-    });
-    let server = tokio::task::spawn_blocking(move || {
-        wait.recv().unwrap();
-        server.stop();
-        server
-    });
-    let server = server.await.unwrap();
+    let (server, put) = stop_during_put(server, store, &files).await;
     unavailable(&put.await.unwrap().unwrap_err());
     assert_eq!(server.objects().len(), 0);
 }

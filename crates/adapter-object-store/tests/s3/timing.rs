@@ -2,16 +2,16 @@
 
 use std::{
     net::TcpListener,
-    sync::{Arc, mpsc},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use adapter_object_store::{DocumentStore, TimeLimits};
 use domain::document::ObjectKey;
 use futures_util::future::join_all;
-use test_servers::s3::{ACCESS_KEY, BUCKET, S3Server, SECRET_KEY, Treatment};
+use test_servers::s3::{ACCESS_KEY, BUCKET, S3Server, SECRET_KEY};
 
-use super::harness::{Files, LARGE, owned, unavailable};
+use super::harness::{Files, LARGE, owned, stop_during_put, unavailable};
 
 /// Time limit for the error of a request while the bucket is stopped.
 const ERROR_TIMEOUT: Duration = Duration::from_secs(3);
@@ -67,21 +67,7 @@ async fn waiting_puts_fail_as_fast_as_one() {
 async fn bucket_stopped_during_an_upload_fails_fast() {
     let (server, files) = (S3Server::start(), Files::new());
     let store = open(&server);
-    let (second_part, wait) = mpsc::channel();
-    server.treat(move |request| {
-        if request.uri.query().is_some_and(|query| query.starts_with("partNumber=2")) {
-            second_part.send(()).unwrap();
-            return Treatment::Silence;
-        }
-        Treatment::Serve
-    });
-    let (key, file) = files.make(LARGE);
-    let put = tokio::spawn(async move { store.put(&key, &file).await });
-    let stopped = tokio::task::spawn_blocking(move || {
-        wait.recv().unwrap();
-        server.stop();
-    });
-    stopped.await.unwrap();
+    let (_stopped, put) = stop_during_put(server, store, &files).await;
     let (put, took) = timed(put).await;
     assert!(put.unwrap().is_err() && took < ERROR_TIMEOUT, "{took:?}");
 }
