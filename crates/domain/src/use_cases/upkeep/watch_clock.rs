@@ -44,18 +44,24 @@ impl WatchedClock {
 
     /// Returns how far the clock of the machine is ahead of the time of the service.
     pub fn machine_ahead(&self) -> Duration {
-        let (own, watch) = self.look();
+        let (_, watch) = self.look();
+        let own = read_own(&*self.machine);
         own.at - watch.now(own.monotonic)
     }
 
-    /// Reads the clock of the machine, and follows it if the database has none.
-    fn look(&self) -> (Reading, MutexGuard<'_, ClockWatch>) {
-        let mut watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
-        let own = read_own(&*self.machine);
-        if !self.has_database_clock {
-            watch.follow(own);
+    fn lock(&self) -> MutexGuard<'_, ClockWatch> {
+        self.watch.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads the monotonic clock. Follows the clock of the machine if the database has none.
+    fn look(&self) -> (Duration, MutexGuard<'_, ClockWatch>) {
+        let mut watch = self.lock();
+        if self.has_database_clock {
+            return (self.machine.monotonic(), watch);
         }
-        (own, watch)
+        let own = read_own(&*self.machine);
+        watch.follow(own);
+        (own.monotonic, watch)
     }
 
     /// Reads the clock of the database, if it has one. Only then it is compared with the clock of the machine, which
@@ -63,7 +69,7 @@ impl WatchedClock {
     async fn follow(&self, database: &dyn DatabaseTime) -> Result<(), StoreError> {
         let (DatabaseTimes { now, .. }, took, monotonic) = read(&*self.machine, database).await?;
         if let Some(at) = now.filter(|_| took <= LONGEST_READING) {
-            let mut watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut watch = self.lock();
             watch.follow(Reading { at, monotonic });
             watch.compare(read_own(&*self.machine));
         }
@@ -73,8 +79,8 @@ impl WatchedClock {
 
 impl Clock for WatchedClock {
     fn now(&self) -> OffsetDateTime {
-        let (own, watch) = self.look();
-        watch.now(own.monotonic).truncate_to_microsecond()
+        let (monotonic, watch) = self.look();
+        watch.now(monotonic).truncate_to_microsecond()
     }
 
     fn monotonic(&self) -> Duration {
@@ -82,15 +88,15 @@ impl Clock for WatchedClock {
     }
 
     fn now_to_erase(&self) -> Option<OffsetDateTime> {
-        let (own, watch) = self.look();
-        let now = watch.now(own.monotonic).truncate_to_microsecond();
-        watch.may_erase(own.monotonic).then_some(now)
+        let (monotonic, watch) = self.look();
+        let now = watch.now(monotonic).truncate_to_microsecond();
+        watch.may_erase(monotonic).then_some(now)
     }
 
     fn now_to_lease(&self) -> Option<OffsetDateTime> {
-        let (own, watch) = self.look();
-        let now = watch.now(own.monotonic).truncate_to_microsecond();
-        watch.may_lease(own.monotonic).then_some(now)
+        let (monotonic, watch) = self.look();
+        let now = watch.now(monotonic).truncate_to_microsecond();
+        watch.may_lease(monotonic).then_some(now)
     }
 }
 
@@ -147,14 +153,15 @@ impl Worker for WatchClock {
         if let Err(error) = self.clock.follow(&*self.database).await {
             return Step { result: Err(error), pause: PAUSE };
         }
-        let (own, mut watch) = self.clock.look();
-        let erasures_wait = !watch.may_erase(own.monotonic);
+        let machine_ahead = self.clock.machine_ahead();
+        let (monotonic, mut watch) = self.clock.look();
+        let erasures_wait = !watch.may_erase(monotonic);
         let state = ClockState {
             doubt: watch.take_news(),
             erasures_wait,
-            deliveries_wait: !watch.may_lease(own.monotonic),
+            deliveries_wait: !watch.may_lease(monotonic),
             goes_on: self.waited && !erasures_wait,
-            machine_ahead: own.at - watch.now(own.monotonic),
+            machine_ahead,
         };
         self.waited = erasures_wait;
         Step { result: Ok(state), pause: PAUSE }
