@@ -15,7 +15,7 @@ const MAX_HEAD: usize = 16 * 1024;
 /// wait, within the time limit of heads.
 pub(crate) const LARGE_HEADS: usize = 512;
 
-/// What actix may read of a connection.
+/// A part of a connection that actix may read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reading {
     /// Everything: a permit for the body bounds it.
@@ -44,7 +44,7 @@ enum Mode {
     Discarding,
 }
 
-/// What is known of the bytes of a connection that actix has read and may not have decoded.
+/// The count of the bytes of a connection that actix has read and may not have decoded.
 #[derive(Debug, Default)]
 pub(crate) struct Gate {
     /// The most that actix can hold of what it has read since it had decoded everything before.

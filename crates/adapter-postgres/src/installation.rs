@@ -19,7 +19,7 @@ use crate::{failure::Failure, store::PostgresStore};
 const HAS_CLUSTER: &str = "SELECT coalesce(has_function_privilege( \
     to_regprocedure('pg_control_system()'), 'EXECUTE'), false)";
 
-/// What identifies the cluster. A standby has the same. Another cluster has another, also after a restore of
+/// Selects the identity of the cluster. A standby has the same. Another cluster has another, also after a restore of
 /// a dump.
 const CLUSTER: &str = "SELECT system_identifier::text FROM pg_control_system()";
 

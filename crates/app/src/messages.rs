@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 /// Pause between two looks at a copy.
 const LOOK_PAUSE: Duration = Duration::from_secs(5);
 
-/// What the workers wait for that act outside of the database.
+/// The permission for which workers wait that act outside of the database.
 #[derive(Clone)]
 pub(crate) struct Messages {
     installations: Installations,

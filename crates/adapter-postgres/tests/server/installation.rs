@@ -1,4 +1,4 @@
-//! What identifies a database: a standby is no copy, everything else is.
+//! The identity of a database: a standby is no copy, everything else is.
 
 use std::process::Command;
 

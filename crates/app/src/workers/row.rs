@@ -29,7 +29,7 @@ pub(super) struct Row {
     /// Whether it stores what requests leave: it stores the rest after the stop, and hides its failures but the
     /// first, so that a step without one shows nothing.
     is_storing: bool,
-    /// What it waits for before its first step.
+    /// The event before its first step; `None` if it waits for none.
     begin: Option<CancellationToken>,
 }
 
