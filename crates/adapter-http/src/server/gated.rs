@@ -8,7 +8,7 @@ use std::{
 };
 
 use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, ReadBuf},
     sync::OwnedSemaphorePermit,
 };
 use tokio_util::sync::PollSemaphore;
@@ -43,15 +43,15 @@ impl<Io: AsyncRead + Unpin> Gated<Io> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let bytes = bytes.min(buffer.remaining());
-        let mut part = ReadBuf::new(buffer.initialize_unfilled_to(bytes));
-        let read = Pin::new(&mut self.io).poll_read(context, &mut part);
+        let before = buffer.filled().len();
+        // A part of the buffer as a slice would be filled with zeros at each read.
+        let mut part = (&mut self.io).take(bytes as u64);
+        let read = Pin::new(&mut part).poll_read(context, buffer);
         if read.is_pending() {
             self.connection.has_read(None);
         }
         ready!(read)?;
-        let bytes = part.filled().len();
-        buffer.advance(bytes);
+        let bytes = buffer.filled().len() - before;
         self.connection.has_read(Some(bytes));
         Poll::Ready(Ok(()))
     }
