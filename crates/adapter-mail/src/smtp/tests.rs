@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use contract_tests::{fakes::CountingEntropy, notifier::notification_of};
-use futures_util::future::join_all;
+use futures_util::{StreamExt as _, future::join_all, stream::FuturesUnordered};
 use test_servers::smtp::{Offer, Phase, SmtpServer, Tls, Treatment};
 
 mod secrecy;

@@ -75,21 +75,26 @@ async fn more_mails_than_slots_wait_for_a_greeting_and_hold_up_no_other() {
     const SILENT: usize = 128 + 32;
     let server = SmtpServer::start();
     let notifier = patient_notifier(&server);
-    server.treat(|step| match step.phase {
-        Phase::Greeting if step.connection <= SILENT => Treatment::Stall,
+    server.treat_phase(Phase::Greeting, Treatment::Stall);
+    let mut sent: FuturesUnordered<_> =
+        (0..SILENT).map(|_| send_in_background(&notifier, "slow@example.com")).collect();
+    for _ in 128..SILENT {
+        let postponed = timeout(TEST_TIMEOUT, sent.next()).await.unwrap();
+        assert_eq!(postponed.unwrap().unwrap(), Outcome::Unavailable);
+    }
+    let silent = server.connections();
+    server.treat(move |step| match step.phase {
+        Phase::Greeting if step.connection <= silent => Treatment::Stall,
         _ => Treatment::Serve,
     });
-    let mut sent: Vec<_> =
-        (0..SILENT).map(|_| send_in_background(&notifier, "slow@example.com")).collect();
-    server.wait_until_held(SILENT, TEST_TIMEOUT).await;
     let fast = timeout(TEST_TIMEOUT, send(&notifier, mail_to("fast@example.com"))).await;
     assert_eq!(fast, Ok(Outcome::Sent));
     assert_eq!(notifier.waiting(), 128);
 
     // The service stops.
     notifier.stop();
-    for sent in sent.drain(..) {
-        assert_eq!(timeout(TEST_TIMEOUT, sent).await.unwrap().unwrap(), Outcome::Unavailable);
+    while let Some(sent) = timeout(TEST_TIMEOUT, sent.next()).await.unwrap() {
+        assert_eq!(sent.unwrap(), Outcome::Unavailable);
     }
     assert_eq!((server.mails().len(), notifier.waiting()), (1, 0));
 }
