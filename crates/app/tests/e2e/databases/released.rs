@@ -5,7 +5,7 @@ use std::{fs, path::PathBuf, process::Command, sync::Arc};
 
 use contract_tests::fakes::ManualClock;
 use domain::ports::Clock as _;
-use serde_json::{Value, json};
+use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use time::{Duration, OffsetDateTime, format_description::well_known::Rfc3339};
 
@@ -140,8 +140,15 @@ async fn assert_whole(app: &TestApp, released: &Released) {
 
 /// The feed begins with what the release had stored.
 async fn assert_feed_has_the_changes_before(app: &TestApp, released: &Released) {
-    let page = app.read("/api/order/changes?limit=100").await;
-    let changes = page["data"].as_array().unwrap();
+    let (mut changes, mut after) = (Vec::new(), "0-0".to_owned());
+    loop {
+        let page = app.read(&format!("/api/order/changes?limit=100&after={after}")).await;
+        changes.extend(page["data"].as_array().unwrap().iter().cloned());
+        page["next_after"].as_str().unwrap().clone_into(&mut after);
+        if page["has_more"] == false {
+            break;
+        }
+    }
     let kinds = |id: &Value| -> Vec<&Value> {
         let own = changes.iter().filter(|change| change["order_id"] == *id);
         own.map(|change| &change["kind"]).collect()
@@ -157,8 +164,6 @@ async fn assert_feed_has_the_changes_before(app: &TestApp, released: &Released) 
     }
     let erased = released.text("erased").rsplit('/').next().unwrap().parse::<i64>().unwrap();
     assert_eq!(kinds(&erased.into()), ["erased"]);
-    let next = page["next_after"].as_str().unwrap();
-    assert_eq!(app.read(&format!("/api/order/changes?after={next}")).await["data"], json!([]));
 }
 
 /// Version 0.1.0 stored no CRC-32. The first archive adds it.
