@@ -1,4 +1,4 @@
-//! The feed of changes. Its statements are the same texts on both databases, with the parameters `$1` to `$5`.
+//! The feed of changes.
 
 use diesel::{
     QueryableByName,
@@ -11,32 +11,55 @@ use domain::{
 
 use crate::{Instant, Utc, orders::party_column};
 
-/// Returns the statement that selects the creations of an owner's orders: of the party `$1`, with test orders or
-/// live ones `$2`, behind the identifier `$3` and up to `$4`, at most `$5`. Rows are compared as in
-/// [`compare_ids`](crate::orders::lists::compare_ids).
-pub fn creations(party: Party) -> String {
-    let (column, _) = party_column(party);
+/// How a database finds a range of an index.
+#[derive(Clone, Copy)]
+pub enum Ranges {
+    /// PostgreSQL compares rows, as in [`compare_ids`](crate::orders::lists::compare_ids).
+    OfRows,
+    /// SQLite compares columns: in rows, it makes no use of an identifier.
+    OfColumns,
+}
+
+impl Ranges {
+    /// Returns the condition and the order of a key of an owner's rows: of the party `$1`, with test orders or
+    /// live ones `$2`, behind the key `$3` and up to `$4`.
+    fn of(self, party: Party, table: &str, key: &str) -> (String, String) {
+        let (column, _) = party_column(party);
+        let columns = format!("{table}.{column}, {table}.is_test, {table}.{key}");
+        match self {
+            Self::OfRows => {
+                let range = format!("({columns}) > ($1, $2, $3) AND ({columns}) <= ($1, $2, $4)");
+                (range, columns)
+            }
+            Self::OfColumns => {
+                let range = format!(
+                    "{table}.{column} = $1 AND {table}.is_test = $2 \
+                    AND {table}.{key} > $3 AND {table}.{key} <= $4"
+                );
+                (range, format!("{table}.{key}"))
+            }
+        }
+    }
+}
+
+/// Returns the statement that selects up to `$5` creations of an owner's orders, by their identifiers.
+pub fn creations(party: Party, ranges: Ranges) -> String {
+    let (range, order) = ranges.of(party, "o", "id");
     format!(
         "SELECT o.id AS place, o.id AS order_id, o.file_number AS file_number, 'created' AS kind, \
             o.created_at AS at, 'NEW' AS status, o.signing_service_id AS signing_service_id \
-        FROM orders AS o \
-        WHERE (o.{column}, o.is_test, o.id) > ($1, $2, $3) \
-            AND (o.{column}, o.is_test, o.id) <= ($1, $2, $4) AND o.erased_at IS NULL \
-        ORDER BY o.{column}, o.is_test, o.id LIMIT $5"
+        FROM orders AS o WHERE {range} AND o.erased_at IS NULL ORDER BY {order} LIMIT $5"
     )
 }
 
-/// Returns the statement that selects the other changes by their numbers, with the parameters of [`creations`].
-pub fn changes(party: Party) -> String {
-    let (column, _) = party_column(party);
+/// Returns the statement that selects up to `$5` other changes, by their numbers.
+pub fn changes(party: Party, ranges: Ranges) -> String {
+    let (range, order) = ranges.of(party, "f", "number");
     format!(
         "SELECT f.number AS place, f.order_id AS order_id, \
             (SELECT o.file_number FROM orders AS o WHERE o.id = f.order_id) AS file_number, \
             f.kind AS kind, f.at AS at, f.status AS status, f.signing_service_id AS signing_service_id \
-        FROM order_feed AS f \
-        WHERE (f.{column}, f.is_test, f.number) > ($1, $2, $3) \
-            AND (f.{column}, f.is_test, f.number) <= ($1, $2, $4) \
-        ORDER BY f.{column}, f.is_test, f.number LIMIT $5"
+        FROM order_feed AS f WHERE {range} ORDER BY {order} LIMIT $5"
     )
 }
 

@@ -18,7 +18,7 @@ use domain::{
 };
 use sql_rows::{
     Instant, Prepared, Utc,
-    order_feed::{FORGET_ERASURES, FeedRow, changes, creations},
+    order_feed::{FORGET_ERASURES, FeedRow, Ranges::OfColumns, changes, creations},
     orders::party_column,
     row_limit,
 };
@@ -73,9 +73,9 @@ pub(crate) fn page(
     }
     let one_more = limit.saturating_add(1);
     let range = (after.created.0, now.created.0);
-    let created = load(connection, &creations(owner.party), owner, range, one_more)?;
+    let created = load(connection, &creations(owner.party, OfColumns), owner, range, one_more)?;
     let range = (after.changed, now.changed);
-    let changed = load(connection, &changes(owner.party), owner, range, one_more)?;
+    let changed = load(connection, &changes(owner.party, OfColumns), owner, range, one_more)?;
     let created = created.into_iter().map(|(_, change)| change).collect();
     let read = FeedRead { horizon: now.created, created, changed, has_waiting: false };
     Ok(Some(FeedPage::of(after, limit, read)))

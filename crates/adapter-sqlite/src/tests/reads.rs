@@ -242,6 +242,8 @@ async fn page_of_the_feed_is_a_range_of_two_indexes() {
         let plans = plans(&mut connection, statements);
         assert_eq!(plans.len(), 3);
         for table in ["orders", "order_feed"] {
+            let key = if table == "orders" { "id" } else { "number" };
+            let range = format!("is_test=? AND {key}>? AND {key}<?)");
             let index = format!("INDEX {table}_{index} (");
             let own = |details: &&Vec<String>| details.iter().any(|step| step.contains(&index));
             let [details] = &plans.values().filter(own).collect::<Vec<_>>()[..] else {
@@ -249,6 +251,7 @@ async fn page_of_the_feed_is_a_range_of_two_indexes() {
             };
             let reads_more = |step: &String| step.contains("SCAN") || step.contains("TEMP B-TREE");
             assert!(!details.iter().any(reads_more), "{details:#?}");
+            assert!(details.iter().any(|step| step.contains(&range)), "{details:#?}");
         }
     }
 }
