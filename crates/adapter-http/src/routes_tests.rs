@@ -95,9 +95,10 @@ fn without_orders(change: fn(&mut NewApiKey)) -> Ports {
     ports.reader.expect_page().returning(|_, _| {
         Ok(Some(Page { items: vec![], has_older: false, has_newer: false, stopped_at: None }))
     });
-    ports.feed.expect_page().returning(|_, next, _| {
-        Ok(Some(FeedPage { entries: vec![], next, has_more: false }))
-    });
+    ports
+        .feed
+        .expect_page()
+        .returning(|_, next, _| Ok(Some(FeedPage { entries: vec![], next, has_more: false })));
     ports.accesses.expect_of_order().returning(|_, _, _, _| Ok(None));
     ports.orders.expect_update().returning(|_| Ok(None));
     ports.orders.expect_change().returning(|_| Err(Refusal::NoSuchOrder.into()));

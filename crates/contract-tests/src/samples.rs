@@ -18,10 +18,10 @@ use domain::{
         StoredOrder,
     },
     ports::{
-        AccessLog, ApiKeyRepo, Attempted, ChangeFeed, DatabaseTime, DeliveryQueue, Dispatch, ErasureOutcome,
-        EventId, IdempotencyLedger, InstallationRepo, Lease, NewOrder, OrderAdmin, OrderReader,
-        OrderRepo, Outbox, QueueStats, ServiceRepo, Settlement, StoreError, UploadLedger,
-        WebhookQueue, WebhookRepo, WriteError, error_chain,
+        AccessLog, ApiKeyRepo, Attempted, ChangeFeed, DatabaseTime, DeliveryQueue, Dispatch,
+        ErasureOutcome, EventId, IdempotencyLedger, InstallationRepo, Lease, NewOrder, OrderAdmin,
+        OrderReader, OrderRepo, Outbox, QueueStats, ServiceRepo, Settlement, StoreError,
+        UploadLedger, WebhookQueue, WebhookRepo, WriteError, error_chain,
     },
 };
 use futures_util::future::join_all;

@@ -161,7 +161,8 @@ impl Endpoint {
 
     /// Returns whether the endpoint gets the event of an erased order.
     pub fn gets_erasure(&self, erased: &ErasedFrom) -> bool {
-        self.is_of(erased.parties(), erased.is_test) && self.events.contains(&EventType::OrderErased)
+        self.is_of(erased.parties(), erased.is_test)
+            && self.events.contains(&EventType::OrderErased)
     }
 
     fn is_of(&self, parties: [Party; 2], is_test: bool) -> bool {

@@ -13,9 +13,9 @@ use adapter_sqlite::SqliteStore;
 use anyhow::{Context as _, Result, ensure};
 use domain::{
     ports::{
-        AccessLog, ApiKeyRepo, BlobStore, ChangeFeed, DatabaseTime, DeliveryQueue, IdempotencyLedger,
-        InstallationRepo, Notifier, OrderAdmin, OrderReader, OrderRepo, Outbox, ServiceRepo,
-        UploadLedger, WebhookQueue, WebhookRepo, WebhookSender, error_chain,
+        AccessLog, ApiKeyRepo, BlobStore, ChangeFeed, DatabaseTime, DeliveryQueue,
+        IdempotencyLedger, InstallationRepo, Notifier, OrderAdmin, OrderReader, OrderRepo, Outbox,
+        ServiceRepo, UploadLedger, WebhookQueue, WebhookRepo, WebhookSender, error_chain,
     },
     use_cases::{
         installations::Installations, keys::manage_keys::ManageKeys,

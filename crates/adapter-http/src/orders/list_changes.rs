@@ -60,7 +60,9 @@ fn parse(query: &str) -> Result<(Option<FeedCursor>, usize), Problem> {
             return Ok(None);
         }
         let detail = "must be the cursor of an entry, the next_after of a page, or now";
-        text.parse::<FeedCursor>().map(Some).map_err(|_| (ViolationCode::InvalidFormat, detail.into()))
+        text.parse::<FeedCursor>()
+            .map(Some)
+            .map_err(|_| (ViolationCode::InvalidFormat, detail.into()))
     });
     let limit = parameters.limit();
     parameters.end()?;

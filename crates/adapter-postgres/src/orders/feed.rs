@@ -98,10 +98,12 @@ impl ChangeFeed for PostgresStore {
         let read = async move |connection: &mut AsyncPgConnection| {
             let limit = limit.saturating_add(1);
             let range = (after.created.0, horizon.0);
-            let created = load(connection, &creations(owner.party, OfRows), owner, range, limit).await?;
+            let created =
+                load(connection, &creations(owner.party, OfRows), owner, range, limit).await?;
             let created = created.into_iter().map(|(_, change)| change).collect();
             let range = (after.changed, i64::MAX);
-            let changed = load(connection, &changes(owner.party, OfRows), owner, range, limit).await?;
+            let changed =
+                load(connection, &changes(owner.party, OfRows), owner, range, limit).await?;
             Ok(FeedRead { horizon, created, changed, has_waiting })
         };
         Ok(Some(FeedPage::of(after, limit, self.read_orders(read).await?)))

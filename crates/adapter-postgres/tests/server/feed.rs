@@ -31,8 +31,7 @@ async fn note(store: &PostgresStore, order: OrderId) {
 #[tokio::test(flavor = "multi_thread")]
 async fn open_change_comes_after_its_commit_and_holds_up_no_other() {
     let (store, database) = store().await;
-    let [held, free] =
-        [create(&store, "F-1").await.unwrap(), create(&store, "F-2").await.unwrap()];
+    let [held, free] = [create(&store, "F-1").await.unwrap(), create(&store, "F-2").await.unwrap()];
     let other = outsider(&database).await;
     let update = format!("BEGIN; UPDATE orders SET status = 'ASSIGNED' WHERE id = {}", held.0);
     other.batch_execute(&update).await.unwrap();
@@ -86,12 +85,8 @@ async fn page_ends_before_an_order_that_may_still_appear() {
     assert!(between < later);
     let mut after = page(&store, before.next).await;
     after.entries.sort_by_key(|entry| entry.change.order);
-    let expected = [
-        (first, "note_added"),
-        (between, "created"),
-        (later, "created"),
-        (later, "note_added"),
-    ];
+    let expected =
+        [(first, "note_added"), (between, "created"), (later, "created"), (later, "note_added")];
     assert_eq!(kinds(&after), expected);
 }
 
@@ -99,8 +94,7 @@ async fn page_ends_before_an_order_that_may_still_appear() {
 #[tokio::test(flavor = "multi_thread")]
 async fn undone_erasure_leaves_the_changes_in_their_order() {
     let (store, database) = store().await;
-    let [held, free] =
-        [create(&store, "F-1").await.unwrap(), create(&store, "F-2").await.unwrap()];
+    let [held, free] = [create(&store, "F-1").await.unwrap(), create(&store, "F-2").await.unwrap()];
     for _ in 0..2 {
         note(&store, held).await;
     }

@@ -10,12 +10,10 @@ use contract_tests::samples::{CLIENT, LIVE, WEBHOOK_SLOTS, access, new_endpoint,
 use diesel::connection::InstrumentationEvent;
 use domain::{
     api_key::{Owner, Party},
-    order::{
-        Due, OrderStatus, Retained, SigningServiceId, feed::FeedCursor, search::SearchedText,
-    },
+    order::{Due, OrderStatus, Retained, SigningServiceId, feed::FeedCursor, search::SearchedText},
     ports::{
-        AccessFilter, AccessLog as _, ChangeFeed, Cursor, ListFilter, MaybeErased, NoteNumber, NoteQuery,
-        OrderFilter, OrderReader, PageQuery, ReplayBatch, WebhookRepo,
+        AccessFilter, AccessLog as _, ChangeFeed, Cursor, ListFilter, MaybeErased, NoteNumber,
+        NoteQuery, OrderFilter, OrderReader, PageQuery, ReplayBatch, WebhookRepo,
     },
     webhook::EndpointPrecondition,
     webhook::WebhookDeliveryId,

@@ -107,8 +107,11 @@ pub async fn every_kind_of_change_is_in_the_feed_once(storage: &Storage) {
     storage.orders.update(&update).await.unwrap().unwrap();
     storage.other_system.change_order(id, ForeignChange::Status("confirmed")).await;
     storage.other_system.change_order(id, ForeignChange::Nothing).await;
-    let erasure =
-        OrderCommandRequest { owner: None, command: OrderCommand::EraseDocuments, ..addition(id, 0) };
+    let erasure = OrderCommandRequest {
+        owner: None,
+        command: OrderCommand::EraseDocuments,
+        ..addition(id, 0)
+    };
     storage.orders.change(&erasure).await.unwrap();
 
     let expected = [

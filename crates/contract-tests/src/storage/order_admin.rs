@@ -263,7 +263,10 @@ async fn drop_erasures(storage: &Storage) {
     let events = storage.outbox.events(NOW + Duration::days(4_000), 10).await.unwrap();
     for event in events {
         assert_eq!(event.event, EventType::OrderErased);
-        assert_eq!(storage.outbox.dispatch(&[mails(event.id, vec![])], NOW).await.unwrap(), [event.id]);
+        assert_eq!(
+            storage.outbox.dispatch(&[mails(event.id, vec![])], NOW).await.unwrap(),
+            [event.id]
+        );
     }
 }
 

@@ -153,7 +153,8 @@ mod tests {
     /// Returns creations of orders at these seconds, and changes of orders with these numbers.
     fn read(horizon: i64, created: &[(i64, i64)], changed: &[(i64, i64, i64)]) -> FeedRead {
         let created = created.iter().map(|&(order, at)| change(order, "created", at));
-        let changed = changed.iter().map(|&(number, order, at)| (number, change(order, "status", at)));
+        let changed =
+            changed.iter().map(|&(number, order, at)| (number, change(order, "status", at)));
         FeedRead {
             horizon: OrderId(horizon),
             created: created.collect(),
@@ -243,7 +244,9 @@ mod tests {
 
     #[test]
     fn full_page_has_more_only_if_there_is_more() {
-        for (created, has_more) in [(&[(1, 0), (2, 1)][..], false), (&[(1, 0), (2, 1), (3, 2)], true)] {
+        for (created, has_more) in
+            [(&[(1, 0), (2, 1)][..], false), (&[(1, 0), (2, 1), (3, 2)], true)]
+        {
             let page = FeedPage::of(FeedCursor::START, 2, read(3, created, &[]));
             assert_eq!((page.entries.len(), page.has_more), (2, has_more));
         }

@@ -11,8 +11,8 @@ use crate::{
         feed::{FeedCursor, FeedPage},
     },
     ports::{
-        AccessLog, BlobStore, BlobStream, ChangeFeed, Clock, HistoryEntry, HistoryQuery, ListedOrder,
-        NoteQuery, NumberedNote, OrderReader, OrderRepo, Page, PageQuery,
+        AccessLog, BlobStore, BlobStream, ChangeFeed, Clock, HistoryEntry, HistoryQuery,
+        ListedOrder, NoteQuery, NumberedNote, OrderReader, OrderRepo, Page, PageQuery,
     },
     use_cases::{note_downloads::Downloads, order_error::OrderError, store_waiting::lock},
 };

@@ -96,9 +96,11 @@ async fn copied_database_serves_the_same_service() {
     let later = service.read(&format!("/api/order/changes?after={cursor}")).await;
     let later = later["data"].as_array().unwrap().iter();
     // The note comes after the status: the operator wrote both before the copy.
-    let later: Vec<_> = later.map(|one| (&one["order_id"], one["kind"].as_str().unwrap())).collect();
+    let later: Vec<_> =
+        later.map(|one| (&one["order_id"], one["kind"].as_str().unwrap())).collect();
     let (first, third) = (&json!(1), &json!(3));
-    let expected = [(first, "status"), (first, "note_added"), (first, "status"), (third, "created")];
+    let expected =
+        [(first, "status"), (first, "note_added"), (first, "status"), (third, "created")];
     assert_eq!(later, expected);
     let whole = service.read("/api/order/changes?limit=100").await;
     let before = changes["data"].as_array().unwrap();

@@ -8,8 +8,8 @@ use crate::{
     access::{BusyKeyNotice, RunId},
     api_key::{ApiKey, ApiKeyId},
     ports::{
-        AccessLog, ApiKeyRepo, BusyKey, ChangeFeed, Clock, MAX_SILENCE, Notice, NoticeOutcome, Notifier,
-        NotifyError, StoreError,
+        AccessLog, ApiKeyRepo, BusyKey, ChangeFeed, Clock, MAX_SILENCE, Notice, NoticeOutcome,
+        Notifier, NotifyError, StoreError,
     },
     use_cases::{
         accesses::recorder::AccessRecorder,

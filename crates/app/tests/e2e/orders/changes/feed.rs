@@ -69,7 +69,9 @@ async fn both_sides_see_every_change_once(kind: Kind) {
     assert_eq!(changed.status(), 200);
     let assigned = service.request(Method::PATCH, &path).json(&json!({ "notary_id": 7 }));
     assert_eq!(assigned.send().await.unwrap().status(), 200);
-    assert!(wiring.execute(&format!("UPDATE orders SET status = 'on hold' WHERE id = {id}")).is_some());
+    assert!(
+        wiring.execute(&format!("UPDATE orders SET status = 'on hold' WHERE id = {id}")).is_some()
+    );
     run(&wiring, &["orders", "cancel", &id.to_string()]);
 
     let expected = [
@@ -190,8 +192,8 @@ async fn mirror_is_equal_to_the_orders_after_concurrent_changes(kind: Kind) {
     assert_eq!(mirror.len(), WRITERS * ORDERS);
     for (id, (count, status)) in mirror {
         let read = apis[0].read(&format!("/api/order/{id}")).await;
-        let expected = read["history"].as_array().unwrap().len()
-            + read["notes"].as_array().unwrap().len();
+        let expected =
+            read["history"].as_array().unwrap().len() + read["notes"].as_array().unwrap().len();
         assert_eq!((count, &json!(status)), (expected, &read["order_status"]), "{id}");
     }
 }
