@@ -42,7 +42,10 @@ impl FromStr for FeedCursor {
 
     fn from_str(text: &str) -> Result<Self, NoFeedCursor> {
         let (created, changed) = text.split_once('-').ok_or(NoFeedCursor)?;
-        let number = |text: &str| text.parse::<i64>().map_err(|_| NoFeedCursor);
+        let number = |text: &str| {
+            let number = text.parse::<i64>().ok().filter(|number| *number >= 0);
+            number.ok_or(NoFeedCursor)
+        };
         let cursor = Self { created: OrderId(number(created)?), changed: number(changed)? };
         if cursor.to_string() == text { Ok(cursor) } else { Err(NoFeedCursor) }
     }
