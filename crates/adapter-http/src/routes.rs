@@ -14,7 +14,7 @@ use crate::{
     console, docs_page, home_page, list_services, openapi, ops,
     orders::{
         add_documents, add_note, archive, change, create_form, create_json, list_accesses,
-        list_orders, path, read_document, read_order, withdraw,
+        list_changes, list_orders, path, read_document, read_order, withdraw,
     },
     read_key,
     respond::{
@@ -31,12 +31,14 @@ use crate::{
 /// Returns the operations of the API: each path below the base path, and its methods. The OpenAPI
 /// document describes them all. Every request that uses an order leaves an audit entry. Creation leaves none:
 /// the order has its own creation time.
-pub(crate) fn operations() -> [(&'static str, Vec<MethodRoutes>); 23] {
+pub(crate) fn operations() -> [(&'static str, Vec<MethodRoutes>); 24] {
     use AccessKind as Kind;
     [
         (create_json::PATH, vec![on(POST, create_json::create)]),
         (create_form::PATH, vec![on(POST, create_form::create)]),
         (path::ORDERS, vec![access(Kind::List, GET, list_orders::list)]),
+        // Before the path of an order, which fits it, too.
+        (path::CHANGES, vec![access(Kind::List, GET, list_changes::list)]),
         (
             path::ORDER,
             vec![

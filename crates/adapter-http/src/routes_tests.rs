@@ -5,7 +5,7 @@ use contract_tests::samples::{new_order, stored};
 use domain::{
     access::{Access, AccessActor, AccessFacts, AccessKind},
     api_key::{ApiKeyId, ClientId, NewApiKey, Party, Rate, Scope},
-    order::{OrderId, Refusal, SigningServiceId},
+    order::{OrderId, Refusal, SigningServiceId, feed::FeedPage},
     ports::{ListedOrder, MaybeErased, Page},
 };
 use serde_json::json;
@@ -95,6 +95,10 @@ fn without_orders(change: fn(&mut NewApiKey)) -> Ports {
     ports.reader.expect_page().returning(|_, _| {
         Ok(Some(Page { items: vec![], has_older: false, has_newer: false, stopped_at: None }))
     });
+    ports
+        .feed
+        .expect_page()
+        .returning(|_, next, _| Ok(Some(FeedPage { entries: vec![], next, has_more: false })));
     ports.accesses.expect_of_order().returning(|_, _, _, _| Ok(None));
     ports.orders.expect_update().returning(|_| Ok(None));
     ports.orders.expect_change().returning(|_| Err(Refusal::NoSuchOrder.into()));
@@ -102,10 +106,11 @@ fn without_orders(change: fn(&mut NewApiKey)) -> Ports {
 }
 
 /// Returns each operation on orders: its method, its path below `/api/order` and the kind of its access.
-fn operations() -> [(Method, &'static str, AccessKind); 19] {
+fn operations() -> [(Method, &'static str, AccessKind); 20] {
     use AccessKind as Kind;
     [
         (Method::GET, "", Kind::List),
+        (Method::GET, "/changes", Kind::List),
         (Method::GET, "/7", Kind::Read),
         (Method::HEAD, "/7", Kind::Read),
         (Method::PUT, "/7", Kind::Change),

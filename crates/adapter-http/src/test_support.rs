@@ -23,7 +23,7 @@ use domain::{
     idempotency::DEFAULT_RETENTION,
     order::OrderId,
     ports::{
-        MockAccessLog, MockApiKeyRepo, MockBlobStore, MockClock, MockEntropy,
+        MockAccessLog, MockApiKeyRepo, MockBlobStore, MockChangeFeed, MockClock, MockEntropy,
         MockIdempotencyLedger, MockOrderReader, MockOrderRepo, MockSecretBox, MockServiceRepo,
         MockUploadLedger, MockWebhookQueue, MockWebhookRepo, MockWebhookSender,
     },
@@ -68,6 +68,7 @@ pub(crate) const NOW: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
 pub(crate) struct Ports {
     pub(crate) orders: MockOrderRepo,
     pub(crate) reader: MockOrderReader,
+    pub(crate) feed: MockChangeFeed,
     pub(crate) accesses: MockAccessLog,
     pub(crate) uploads: MockUploadLedger,
     pub(crate) idempotency: MockIdempotencyLedger,
@@ -112,6 +113,7 @@ impl Ports {
         Self {
             orders: MockOrderRepo::new(),
             reader: MockOrderReader::new(),
+            feed: MockChangeFeed::new(),
             accesses: MockAccessLog::new(),
             uploads: MockUploadLedger::new(),
             idempotency: MockIdempotencyLedger::new(),
@@ -179,6 +181,7 @@ impl Ports {
             read_order: Audited::new(ReadOrder {
                 orders: intake.orders.clone(),
                 reader: intake.reader.clone(),
+                feed: Arc::new(self.feed),
                 accesses: Arc::new(self.accesses),
                 blobs: intake.blobs.clone(),
                 downloads: downloads.clone(),

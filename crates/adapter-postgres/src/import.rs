@@ -16,7 +16,22 @@ use crate::{failure::Failure, store::PostgresStore};
 /// an order writes to them, so that the two do not wait for each other.
 const LOCK: &str = "LOCK TABLE signing_services, orders, order_changes, order_notes, documents, uploads, \
     events, deliveries, order_recipients, recipient_mails, webhook_endpoints, webhook_deliveries, idempotency_keys, api_keys, \
-    key_events, accesses, access_runs IN EXCLUSIVE MODE";
+    key_events, accesses, access_runs, order_feed, order_feed_position IN EXCLUSIVE MODE";
+
+/// Switches the triggers off that write entries of the feed, or on: the source has these entries.
+fn feeding(switch: &str) -> String {
+    let tables = ["order_changes", "order_notes", "events"];
+    let alter = |table| format!("ALTER TABLE {table} {switch} TRIGGER {table}_feed;");
+    tables.map(alter).concat()
+}
+
+/// Continues the numbers of the feed after the last one of the source, which may have been removed.
+fn number_after(assigned: i64) -> String {
+    format!(
+        "UPDATE order_feed_position SET number = \
+            greatest({assigned}, (SELECT max(number) FROM order_feed)) WHERE id = 1"
+    )
+}
 
 /// Makes the database a copy, also if a service has started on it while it was empty.
 const MARK_COPY: &str = "INSERT INTO installation (id, database, documents) \
@@ -24,10 +39,11 @@ const MARK_COPY: &str = "INSERT INTO installation (id, database, documents) \
     DO UPDATE SET database = excluded.database, documents = excluded.documents";
 
 /// Tables whose identifiers the database assigns.
-const IDENTITIES: [&str; 9] = [
+const IDENTITIES: [&str; 10] = [
     "orders",
     "order_changes",
     "order_notes",
+    "order_feed",
     "events",
     "deliveries",
     "webhook_endpoints",
@@ -47,7 +63,7 @@ impl PostgresStore {
     pub async fn begin_import(&self) -> Result<Import, StoreError> {
         // Not a connection of the pool: the server limits how long their statements run.
         let mut import = Import(self.server.connect_unlimited().await.map_err(Failure::from)?);
-        for statements in ["BEGIN", LOCK] {
+        for statements in ["BEGIN", LOCK, &feeding("DISABLE")] {
             import.run(statements).await?;
         }
         Ok(import)
@@ -89,6 +105,9 @@ impl Import {
             let assigned = assigned.get(table).copied().unwrap_or_default();
             self.go_on_after(table, assigned).await?;
         }
+        let numbered = assigned.get("order_feed").copied().unwrap_or_default();
+        self.run(&number_after(numbered)).await?;
+        self.run(&feeding("ENABLE")).await?;
         self.run(MARK_COPY).await?;
         self.run("COMMIT").await
     }

@@ -22,7 +22,7 @@ use sql_rows::migrations::{
 use crate::{ConnectError, connect::Server};
 
 /// The migrations, oldest first: a version, and its statements.
-const MIGRATIONS: [(&str, &str); 8] = [
+const MIGRATIONS: [(&str, &str); 9] = [
     ("20261129100000", include_str!("../../../migrations/postgres/20261129100000_create/up.sql")),
     (
         "20261129140000",
@@ -46,6 +46,7 @@ const MIGRATIONS: [(&str, &str); 8] = [
         "20261129170200",
         include_str!("../../../migrations/postgres/20261129170200_webhook_bodies/up.sql"),
     ),
+    ("20261130100000", include_str!("../../../migrations/postgres/20261130100000_changes/up.sql")),
 ];
 
 /// Makes instances that start at once in one schema migrate one after the other. The number is `nota`
@@ -55,9 +56,14 @@ const LOCK: &str = "SET LOCAL lock_timeout = '60s'; \
     SET LOCAL lock_timeout = '1s'";
 
 /// The triggers that an incomplete restore may lose. No statement fails without them, but documents lose
-/// their objects, keys create two orders, and changes leave no event.
-const TRIGGERS: [(&str, &str); 5] = [
+/// their objects, keys create two orders, and changes leave no event and no entry in the feed.
+const TRIGGERS: [(&str, &str); 10] = [
     ("documents", "documents_adopt_uploads"),
+    ("events", "events_feed"),
+    ("order_changes", "order_changes_feed"),
+    ("order_notes", "order_notes_feed"),
+    ("orders", "orders_announce"),
+    ("orders", "orders_feed_erasure"),
     ("idempotency_keys", "idempotency_keys_in_use"),
     ("orders", "orders_check_notary"),
     ("orders", "orders_name_status"),
@@ -65,10 +71,12 @@ const TRIGGERS: [(&str, &str); 5] = [
 ];
 
 /// The tables that the migrations create, and the rights on them that the service needs.
-const TABLES: [(&str, &str); 18] = [
+const TABLES: [(&str, &str); 20] = [
     ("orders", "SELECT INSERT UPDATE"),
     ("order_changes", "SELECT INSERT UPDATE"),
     ("order_notes", "SELECT INSERT UPDATE"),
+    ("order_feed", "SELECT UPDATE DELETE"),
+    ("order_feed_position", "SELECT UPDATE"),
     ("signing_services", "SELECT INSERT UPDATE DELETE"),
     ("documents", "SELECT INSERT DELETE"),
     ("uploads", "SELECT INSERT UPDATE DELETE"),

@@ -19,6 +19,17 @@ use crate::failure::Failure;
 
 pub(crate) const MIGRATIONS: EmbeddedMigrations = embed_migrations!("../../migrations/sqlite");
 
+/// The triggers without which changes have no history, no event and no place in the feed. No statement fails
+/// then.
+const TRIGGERS: [&str; 6] = [
+    ORDER_CHANGE,
+    "order_feed_number",
+    "order_changes_feed",
+    "order_notes_feed",
+    "events_feed",
+    "orders_feed_erasure",
+];
+
 /// The reason why the schema could not be brought up to date.
 #[derive(Debug, thiserror::Error)]
 pub enum MigrateError {
@@ -31,7 +42,7 @@ pub enum MigrateError {
          empty data directory"
     )]
     OtherProgram(String),
-    /// A trigger is missing, without which no change of an order has a history and an event.
+    /// A trigger is missing, without which changes of orders leave no trace.
     #[error("the database lacks the trigger {0}: restore it from migrations/sqlite")]
     Incomplete(&'static str),
     /// The database is unavailable, or a migration failed.
@@ -91,9 +102,11 @@ pub(crate) fn missing(connection: &mut SqliteConnection) -> Result<Vec<String>, 
         Some(table) if applied.is_empty() => return Err(MigrateError::OtherProgram(table)),
         _ => {}
     }
-    let trigger = format!("SELECT name FROM sqlite_schema WHERE name = '{ORDER_CHANGE}'");
-    if missing.is_empty() && names(trigger)?.is_empty() {
-        return Err(MigrateError::Incomplete(ORDER_CHANGE));
+    if missing.is_empty() {
+        let found = names("SELECT name FROM sqlite_schema WHERE type = 'trigger'".to_owned())?;
+        if let Some(lost) = TRIGGERS.into_iter().find(|name| !found.iter().any(|it| it == name)) {
+            return Err(MigrateError::Incomplete(lost));
+        }
     }
     Ok(missing)
 }

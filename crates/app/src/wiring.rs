@@ -178,6 +178,7 @@ impl Parts {
             read_order: Audited::new(ReadOrder {
                 orders: storage.orders.clone(),
                 reader: storage.reader.clone(),
+                feed: storage.feed.clone(),
                 accesses: storage.accesses.clone(),
                 blobs: blobs.clone(),
                 downloads: self.downloads.clone(),

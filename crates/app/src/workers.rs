@@ -133,6 +133,7 @@ fn table(parts: &Parts, metrics: &WorkerMetrics) -> Vec<Row> {
             DATABASE,
             WatchAccesses {
                 log: storage.accesses.clone(),
+                feed: storage.feed.clone(),
                 keys: keys.keys.clone(),
                 notifier: notifier.clone(),
                 clock: clock.clone(),

@@ -61,6 +61,11 @@ macro_rules! concurrency_contracts {
                 document_is_read_by_its_position, poller_misses_no_concurrent_order,
             );
         }
+        mod change_feed {
+            $crate::obligations!(change_feed, super::$storage().await;
+                poller_misses_no_concurrent_change,
+            );
+        }
         mod order_admin {
             $crate::obligations!(order_admin, super::$storage().await;
                 document_is_added_or_the_order_erased_never_both, order_that_is_due_is_erased_once,

@@ -222,13 +222,21 @@ macro_rules! contract {
             large_notes_are_read_in_short_pages, erased_order_is_in_no_page_and_still_a_cursor, poller_misses_no_concurrent_order,
         );
     };
+    (change_feed, $fixture:expr) => {
+        $crate::obligations!(change_feed, $fixture;
+            every_kind_of_change_is_in_the_feed_once, pages_have_every_entry_once,
+            feed_has_the_orders_of_its_owner, erased_order_leaves_its_erasure_alone,
+            now_is_behind_every_change, place_that_never_was_is_none, old_erasures_leave_the_feed,
+            poller_misses_no_concurrent_change,
+        );
+    };
     (order_admin, $fixture:expr) => {
         $crate::obligations!(order_admin, $fixture;
             orders_of_all_clients_are_listed, orders_are_listed_by_file_number_and_client,
             orders_are_listed_by_any_address, order_of_any_client_is_found,
             old_orders_are_found_smallest_first, erasure_leaves_only_the_row,
             erasure_frees_the_file_number, erasure_condemns_the_documents,
-            erasure_removes_the_event_and_the_deliveries, mail_in_progress_stays_until_it_is_settled,
+            erasure_removes_the_event_and_the_deliveries, erasure_is_an_event, mail_in_progress_stays_until_it_is_settled,
             mail_in_progress_of_an_erased_order_is_not_leased_again, upload_in_progress_of_an_erased_order_is_condemned_and_counted,
             webhooks_of_an_erased_order_lose_their_bodies,
             webhook_in_progress_of_an_erased_order_is_counted,
@@ -300,7 +308,7 @@ macro_rules! storage_contracts {
     ($storage:ident) => {
         $crate::storage_contracts!($storage; order_repo, upload_ledger, idempotency_ledger,
             api_key_repo, service_repo, outbox, delivery_queue, webhook_repo, webhook_queue, order_reader,
-            order_admin, access_log, database_time, installation_repo);
+            change_feed, order_admin, access_log, database_time, installation_repo);
     };
     ($storage:ident; $($port:ident),+) => {$(
         mod $port {

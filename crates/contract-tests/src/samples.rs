@@ -18,10 +18,10 @@ use domain::{
         StoredOrder,
     },
     ports::{
-        AccessLog, ApiKeyRepo, Attempted, DatabaseTime, DeliveryQueue, Dispatch, ErasureOutcome,
-        EventId, IdempotencyLedger, InstallationRepo, Lease, NewOrder, OrderAdmin, OrderReader,
-        OrderRepo, Outbox, QueueStats, ServiceRepo, Settlement, StoreError, UploadLedger,
-        WebhookQueue, WebhookRepo, WriteError, error_chain,
+        AccessLog, ApiKeyRepo, Attempted, ChangeFeed, DatabaseTime, DeliveryQueue, Dispatch,
+        ErasureOutcome, EventId, IdempotencyLedger, InstallationRepo, Lease, NewOrder, OrderAdmin,
+        OrderReader, OrderRepo, Outbox, QueueStats, ServiceRepo, Settlement, StoreError,
+        UploadLedger, WebhookQueue, WebhookRepo, WriteError, error_chain,
     },
 };
 use futures_util::future::join_all;
@@ -47,6 +47,8 @@ pub struct Storage {
     pub orders: Arc<dyn OrderRepo>,
     /// Orders as their client reads them.
     pub reader: Arc<dyn OrderReader>,
+    /// The feed of changes.
+    pub feed: Arc<dyn ChangeFeed>,
     /// Orders as an operator sees them.
     pub admin: Arc<dyn OrderAdmin>,
     /// Uploads that no order has adopted.
@@ -81,6 +83,7 @@ impl Storage {
     where
         S: OrderRepo
             + OrderReader
+            + ChangeFeed
             + OrderAdmin
             + UploadLedger
             + IdempotencyLedger
@@ -98,6 +101,7 @@ impl Storage {
         Self {
             orders: store.clone(),
             reader: store.clone(),
+            feed: store.clone(),
             admin: store.clone(),
             uploads: store.clone(),
             idempotency: store.clone(),

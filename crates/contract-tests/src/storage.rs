@@ -2,6 +2,7 @@
 
 pub mod access_log;
 pub mod api_key_repo;
+pub mod change_feed;
 pub mod database_time;
 pub mod delivery_queue;
 pub mod idempotency_ledger;

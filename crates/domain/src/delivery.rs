@@ -127,7 +127,7 @@ impl MailSubject {
             EventType::NoteAdded => Some(Self::NoteAdded),
             EventType::SignedDocumentsAdded => Some(Self::SignedDocumentsAdded),
             EventType::DocumentsReplaced => Some(Self::DocumentReplaced),
-            EventType::DocumentWithdrawn | EventType::Test => None,
+            EventType::DocumentWithdrawn | EventType::OrderErased | EventType::Test => None,
         }
     }
 

@@ -18,7 +18,7 @@ use crate::{
     precondition::Precondition,
 };
 
-pub use crate::order::event::{ChangedOrder, EventChange, EventType};
+pub use crate::order::event::{ChangedOrder, ErasedFrom, EventChange, EventType};
 
 /// Maximum number of endpoints of a client, for live keys and again for test keys.
 pub const MAX_ENDPOINTS: usize = 10;
@@ -156,9 +156,17 @@ impl Endpoint {
     /// Returns whether the endpoint gets the events of this type of an order.
     pub fn gets(&self, event: EventType, order: &StoredOrder) -> bool {
         let parties = [Party::Client(order.client), Party::Service(order.order.signing_service_id)];
-        parties.contains(&self.owner.party)
-            && self.owner.is_test == order.is_test
-            && self.events.contains(&event)
+        self.is_of(parties, order.is_test) && self.events.contains(&event)
+    }
+
+    /// Returns whether the endpoint gets the event of an erased order.
+    pub fn gets_erasure(&self, erased: &ErasedFrom) -> bool {
+        self.is_of(erased.parties(), erased.is_test)
+            && self.events.contains(&EventType::OrderErased)
+    }
+
+    fn is_of(&self, parties: [Party; 2], is_test: bool) -> bool {
+        parties.contains(&self.owner.party) && self.owner.is_test == is_test
     }
 }
 
@@ -337,9 +345,10 @@ enum ChangeEventData {
     Documents { documents: Vec<u32>, actor: Actor },
 }
 
-impl From<&EventChange> for ChangeEventData {
-    fn from(change: &EventChange) -> Self {
-        match change {
+impl ChangeEventData {
+    /// Returns what the event of a change tells besides its order; `None` for an erasure, which has no order.
+    fn of(change: &EventChange) -> Option<Self> {
+        Some(match change {
             EventChange::Order(change) => Self::Order {
                 previous_status: change.previous_status.clone(),
                 notary_id: change.notary_id,
@@ -349,7 +358,8 @@ impl From<&EventChange> for ChangeEventData {
             EventChange::Documents { documents, actor } => {
                 Self::Documents { documents: documents.clone(), actor: *actor }
             }
-        }
+            EventChange::Erased(_) => return None,
+        })
     }
 }
 
@@ -384,7 +394,7 @@ pub fn order_body(
         order_id: order.id.0,
         file_number: order.order.file_number.as_str().to_owned(),
         order_status: status.to_owned(),
-        change: change.map(ChangeEventData::from),
+        change: change.and_then(ChangeEventData::of),
         signing_service_id: order.order.signing_service_id.0,
         client_company_id: order.order.contacts.client_company_id,
         documents_uploaded: documents.count(),
@@ -392,6 +402,23 @@ pub fn order_body(
         created_at: timestamp(order.created_at),
     };
     WebhookPayload::body(event, at, data)
+}
+
+/// The data of the event of an erased order.
+#[derive(Serialize)]
+struct ErasedData {
+    order_id: i64,
+    is_test: bool,
+}
+
+/// Returns the body of the event of an order that was erased at `at`.
+pub fn erased_body(
+    at: OffsetDateTime,
+    order: OrderId,
+    erased: &ErasedFrom,
+) -> Result<String, serde_json::Error> {
+    let data = ErasedData { order_id: order.0, is_test: erased.is_test };
+    WebhookPayload::body(EventType::OrderErased, at, data)
 }
 
 /// The data of a test event.

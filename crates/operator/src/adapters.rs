@@ -13,9 +13,9 @@ use adapter_sqlite::SqliteStore;
 use anyhow::{Context as _, Result, ensure};
 use domain::{
     ports::{
-        AccessLog, ApiKeyRepo, BlobStore, DatabaseTime, DeliveryQueue, IdempotencyLedger,
-        InstallationRepo, Notifier, OrderAdmin, OrderReader, OrderRepo, Outbox, ServiceRepo,
-        UploadLedger, WebhookQueue, WebhookRepo, WebhookSender, error_chain,
+        AccessLog, ApiKeyRepo, BlobStore, ChangeFeed, DatabaseTime, DeliveryQueue,
+        IdempotencyLedger, InstallationRepo, Notifier, OrderAdmin, OrderReader, OrderRepo, Outbox,
+        ServiceRepo, UploadLedger, WebhookQueue, WebhookRepo, WebhookSender, error_chain,
     },
     use_cases::{
         installations::Installations, keys::manage_keys::ManageKeys,
@@ -45,6 +45,8 @@ pub struct Storage {
     pub orders: Arc<dyn OrderRepo>,
     /// Reads orders for their clients.
     pub reader: Arc<dyn OrderReader>,
+    /// Reads the feed of changes for their sides.
+    pub feed: Arc<dyn ChangeFeed>,
     /// Lists, reads and erases orders for operators.
     pub admin: Arc<dyn OrderAdmin>,
     /// Records the objects of orders that are not created yet.
@@ -123,6 +125,7 @@ impl Storage {
     where
         Store: OrderRepo
             + OrderReader
+            + ChangeFeed
             + OrderAdmin
             + UploadLedger
             + IdempotencyLedger
@@ -142,6 +145,7 @@ impl Storage {
         Self {
             orders: store.clone(),
             reader: store.clone(),
+            feed: store.clone(),
             admin: store.clone(),
             uploads: store.clone(),
             idempotency: store.clone(),

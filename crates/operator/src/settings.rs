@@ -253,7 +253,8 @@ pub struct Settings {
     #[arg(long, value_name = "DAYS", default_value_t = 30, value_parser = whole::<u32>(0..=u32::MAX.into()))]
     pub mail_drop_days: u32,
 
-    /// Remove the audit entry of a read or change of an order after this many days. 0: never
+    /// Remove the audit entry of a read or change of an order, and an erasure in the feed of changes,
+    /// after this many days. 0: never
     #[arg(long, value_name = "DAYS", default_value_t = 730, value_parser = whole::<u32>(DAYS))]
     pub access_days: u32,
 

@@ -23,6 +23,7 @@ pub mod instant;
 pub mod key_events;
 pub mod migrations;
 pub mod order_changes;
+pub mod order_feed;
 pub mod order_notes;
 pub mod order_recipients;
 pub mod orders;

@@ -12,7 +12,7 @@ struct Child {
     is_kept: bool,
 }
 
-const CHILDREN: [Child; 17] = [
+const CHILDREN: [Child; 18] = [
     Child {
         table: "orders",
         orphans: "orders without their client",
@@ -49,6 +49,12 @@ const CHILDREN: [Child; 17] = [
         table: "order_notes",
         orphans: "notes without their order",
         condition: "NOT EXISTS (SELECT 1 FROM orders WHERE orders.id = order_notes.order_id)",
+        is_kept: false,
+    },
+    Child {
+        table: "order_feed",
+        orphans: "changes in the feed without their order",
+        condition: "NOT EXISTS (SELECT 1 FROM orders WHERE orders.id = order_feed.order_id)",
         is_kept: false,
     },
     Child {

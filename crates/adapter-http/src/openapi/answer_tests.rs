@@ -6,7 +6,7 @@ use contract_tests::samples::{maximal_request, minimal_request};
 use domain::{
     access::AccessKind,
     api_key::Scope,
-    order::{Actor, ChangeKind, OrderRequest, OrderStatus},
+    order::{Actor, ChangeKind, OrderRequest, OrderStatus, feed::OTHER_KINDS},
     webhook::{DisabledBy, EventType},
 };
 use serde_json::{Value, json};
@@ -111,6 +111,7 @@ fn known_values_are_those_of_the_code_and_closed_in_requests_only() {
         ),
         ("WebhookDelivery", "event/x-extensible-enum", json!(events)),
         ("OrderHistoryEntry OrderHistoryListEntry", "kind/x-extensible-enum", json!(kinds)),
+        ("OrderChange", "kind/x-extensible-enum", json!([&kinds[..], &OTHER_KINDS].concat())),
         (
             "OrderNote OrderNoteListEntry OrderNoteEventData",
             "author/x-extensible-enum",
@@ -125,7 +126,7 @@ fn known_values_are_those_of_the_code_and_closed_in_requests_only() {
         ("OrderHistoryEntry", "actor/x-extensible-enum", json!(actors.map(Actor::as_str))),
         (
             "CreatedOrder OrderRecord Order OrderHistoryEntry OrderUpdate OrderEventData \
-             OrderUpdateEventData OrderNoteEventData",
+             OrderUpdateEventData OrderNoteEventData OrderChange",
             "order_status/x-extensible-enum",
             json!(statuses),
         ),

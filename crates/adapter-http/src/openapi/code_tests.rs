@@ -21,9 +21,9 @@ use domain::{
         webhooks::manage_webhooks::WebhooksError,
     },
     webhook::{
-        ChangedOrder, EndpointId, EventChange, EventType, MAX_ENDPOINTS,
+        ChangedOrder, EndpointId, ErasedFrom, EventChange, EventType, MAX_ENDPOINTS,
         endpoint_request::{MAX_DESCRIPTION, MAX_URL},
-        order_body, test_body,
+        erased_body, order_body, test_body,
     },
 };
 use serde_json::{Map, Value, json};
@@ -493,6 +493,9 @@ fn problems_are_those_of_the_service() {
     assert_eq!(shown.collect::<BTreeSet<_>>(), expected.collect());
 }
 
+/// The sides of an erased order.
+const ERASED: ErasedFrom = ErasedFrom { client_id: 3, signing_service_id: 42, is_test: false };
+
 #[test]
 fn events_have_their_bodies() {
     let order = stored(OrderId(7), &new_order("REFI-1", NOW));
@@ -514,6 +517,7 @@ fn events_have_their_bodies() {
             | EventType::DocumentsReplaced
             | EventType::DocumentWithdrawn => Some(&documents),
             EventType::OrderCreated | EventType::DocumentsAdded | EventType::Test => None,
+            EventType::OrderErased => return (event, erased_body(NOW, OrderId(7), &ERASED)),
         };
         (event, order_body(event, change, NOW, &order))
     });
@@ -547,7 +551,7 @@ fn document_states_the_settings() {
     let count = |document: &str, text: &str| document.matches(text).count();
     for (default, own, times) in [
         (r#""url": "/""#, r#""url": "/api""#, 1),
-        (r#""url": "/api/order"#, r#""url": "/api/api/order"#, 11),
+        (r#""url": "/api/order"#, r#""url": "/api/api/order"#, 12),
         (r#""url": "/api/services"#, r#""url": "/api/api/services"#, 1),
         (r#""url": "/api/webhooks"#, r#""url": "/api/api/webhooks"#, 2),
         (r#"e": "/api/order/1/documents/0""#, r#"e": "/api/api/order/1/documents/0""#, 1),

@@ -54,6 +54,7 @@ fn read(blocks: Vec<Result<Bytes, StoreError>>, length: u64) -> (Vec<usize>, boo
     let ports = ReadOrder {
         orders: Arc::new(MockOrderRepo::new()),
         reader: Arc::new(reader),
+        feed: Arc::new(MockChangeFeed::new()),
         accesses: Arc::new(MockAccessLog::new()),
         blobs: Arc::new(MockBlobStore::new()),
         downloads: Downloads::default(),

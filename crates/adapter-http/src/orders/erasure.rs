@@ -72,8 +72,8 @@ mod tests {
         api_key::ApiKeyId,
         document::DocumentKind,
         ports::{
-            MaybeErased, MockAccessLog, MockApiKeyRepo, MockBlobStore, MockClock, MockEntropy,
-            MockOrderReader, MockOrderRepo,
+            MaybeErased, MockAccessLog, MockApiKeyRepo, MockBlobStore, MockChangeFeed, MockClock,
+            MockEntropy, MockOrderReader, MockOrderRepo,
         },
         use_cases::note_downloads::Downloads,
     };
@@ -100,6 +100,7 @@ mod tests {
             let reading = ReadOrder {
                 orders: Arc::new(MockOrderRepo::new()),
                 reader: Arc::new(reader),
+                feed: Arc::new(MockChangeFeed::new()),
                 accesses: Arc::new(MockAccessLog::new()),
                 blobs: Arc::new(MockBlobStore::new()),
                 downloads: Downloads::default(),

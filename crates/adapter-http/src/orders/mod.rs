@@ -11,6 +11,7 @@ mod created;
 mod document_blocks;
 mod erasure;
 pub(crate) mod list_accesses;
+pub(crate) mod list_changes;
 pub(crate) mod list_orders;
 pub(crate) mod path;
 mod problems;

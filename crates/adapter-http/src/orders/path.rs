@@ -13,6 +13,8 @@ use crate::respond::{
 
 /// Path of the orders of a client, below the base path.
 pub(crate) const ORDERS: &str = "/api/order";
+/// Path of the feed of changes.
+pub(crate) const CHANGES: &str = "/api/order/changes";
 /// Path of an order.
 pub(crate) const ORDER: &str = "/api/order/{order_id}";
 /// Path that cancels an order.

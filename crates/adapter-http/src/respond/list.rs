@@ -95,9 +95,14 @@ impl Parameters {
         self.conflicts.push(FieldProblem::of_parameter(name, "conflict", detail));
     }
 
+    /// Reads the number of items on a page.
+    pub(crate) fn limit(&mut self) -> usize {
+        self.read(LIMIT, limit).unwrap_or(DEFAULT_LIMIT)
+    }
+
     /// Reads the page, and ends. `least` is the smallest identifier of the list.
     pub(crate) fn paging(mut self, least: i64) -> Result<Paging, Problem> {
-        let limit = self.read(LIMIT, limit).unwrap_or(DEFAULT_LIMIT);
+        let limit = self.limit();
         let older = self.read(STARTING_AFTER, |text| identifier(text, least));
         let newer = self.read(ENDING_BEFORE, |text| identifier(text, 0));
         if CURSORS.iter().all(|cursor| self.has(cursor)) {
@@ -109,7 +114,7 @@ impl Parameters {
 
     /// Reports every parameter at fault, in the order of the query. Returns the parameters that every page
     /// keeps: all but the cursor.
-    fn end(self) -> Result<Vec<(String, String)>, Problem> {
+    pub(crate) fn end(self) -> Result<Vec<(String, String)>, Problem> {
         let (mut errors, mut kept) = (Vec::new(), Vec::new());
         for Parameter { name, value, reading } in self.sent {
             let (code, detail) = match (reading, value) {
@@ -174,7 +179,7 @@ impl Paging {
         let id =
             |text: &str| text.parse().map_err(|_| (ViolationCode::InvalidFormat, detail.into()));
         let after = parameters.read(STARTING_AFTER, id);
-        let limit = parameters.read(LIMIT, limit).unwrap_or(DEFAULT_LIMIT);
+        let limit = parameters.limit();
         let kept = parameters.end()?;
         Ok((Self { limit, cursor: Cursor::Newest, kept }, after))
     }

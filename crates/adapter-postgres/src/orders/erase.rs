@@ -13,7 +13,7 @@ use sql_rows::{
     deliveries::{HeldMail, ended_mails, free_mails},
     orders::{
         change::{AgedOrderRow, OrderBeforeRow},
-        erase::ErasedOrder,
+        erase::{ErasedOrder, ErasedRow},
     },
     pieces,
     schema::{
@@ -101,10 +101,10 @@ async fn empty(
     at: Utc,
 ) -> Result<Vec<ObjectKey>, Failure> {
     let emptied = orders::details.eq(sql::<Text>("'{}'"));
-    diesel::update(orders::table.filter(orders::id.eq_any(ids.to_vec())))
+    let erased = diesel::update(orders::table.filter(orders::id.eq_any(ids.to_vec())))
         .set((emptied, ErasedOrder::at(at)))
-        .execute(connection)
-        .await?;
+        .returning(ErasedRow::as_select());
+    let erased: Vec<ErasedRow> = erased.get_results(connection).await?;
     let removed = diesel::delete(documents::table.filter(documents::order_id.eq_any(ids.to_vec())))
         .returning((documents::signed, documents::position, documents::key))
         .get_results(connection)
@@ -133,6 +133,9 @@ async fn empty(
     diesel::delete(events::table.filter(events::order_id.eq_any(ids.to_vec())))
         .execute(connection)
         .await?;
+    for events in pieces(erased.iter().map(|order| order.event(at)).collect()) {
+        diesel::insert_into(events::table).values(events).execute(connection).await?;
+    }
     let mails =
         deliveries::table.filter(deliveries::order_id.eq_any(ids.to_vec())).select(deliveries::id);
     let mails = mails.get_results(connection).await?;

@@ -29,7 +29,7 @@ use crate::{failure::Failure, pool::transaction};
 /// The last identifier before which no order can appear any more: the newest order, or the smallest
 /// identifier that a transaction has announced, which draws only larger ones. Reads the locks once: a
 /// transaction announces the table and the identifier.
-const HORIZON: &str = "least((SELECT max(id) FROM orders), (\
+pub(super) const HORIZON: &str = "least((SELECT max(id) FROM orders), (\
     SELECT min(announced) FROM (\
         SELECT min(((classid::bigint << 32) | objid::bigint) # (28530::bigint << 48)) \
                 FILTER (WHERE objsubid = 1) AS announced, \

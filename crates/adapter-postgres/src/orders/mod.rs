@@ -3,6 +3,7 @@
 mod admin;
 mod change;
 mod erase;
+mod feed;
 mod idempotency;
 mod list;
 pub(crate) mod read;

@@ -2,8 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use contract_tests::samples::{LIVE, new_endpoint};
-use domain::ports::WebhookRepo;
+use contract_tests::samples::{LIVE, add_note, new_endpoint};
+use domain::{
+    order::{Actor, OrderId, feed::FeedCursor},
+    ports::{ChangeFeed, OrderRepo as _, WebhookRepo},
+};
 
 use super::{PostgresStore, create, store};
 
@@ -24,6 +27,35 @@ async fn identifiers_go_on_where_the_source_stood() {
     assert_eq!(endpoint(&store).await, 8);
     assert_eq!(database.sql("SELECT nextval('api_keys_id_seq')"), "5");
     assert_eq!(create(&store, "F-1").await.unwrap().0, 1, "a table without rows begins at 1");
+}
+
+/// Triggers add no entry for rows of the source, which has its entries itself.
+#[tokio::test]
+async fn places_in_the_feed_go_on_where_the_source_stood() {
+    let (source, rows) = store().await;
+    let id = create(&source, "F-1").await.unwrap();
+    let (store, _database) = store().await;
+    let mut import = store.begin_import().await.unwrap();
+    let order = rows.sql("SELECT json_agg(o) FROM orders AS o");
+    import.insert("orders", &order).await.unwrap();
+    let note = r#"[{"id": 1, "order_id": 1, "at": "2026-11-21 12:00:00+00", "author": "client",
+        "text": "x"}]"#;
+    import.insert("order_notes", note).await.unwrap();
+    let entry = r#"[{"id": 5, "number": 5, "order_id": 1, "client_id": 3, "signing_service_id": 42,
+        "is_test": false, "at": "2026-11-21 12:00:00+00", "kind": "note_added", "status": "NEW"}]"#;
+    import.insert("order_feed", entry).await.unwrap();
+    // The source has removed its last two entries.
+    import.commit(&BTreeMap::from([("order_feed".to_owned(), 7)])).await.unwrap();
+
+    let numbers = async |created, changed| {
+        let place = FeedCursor { created, changed };
+        let page = ChangeFeed::page(&store, LIVE, place, 10).await.unwrap().unwrap();
+        page.entries.iter().map(|entry| entry.cursor.changed).collect::<Vec<_>>()
+    };
+    assert_eq!(numbers(OrderId(0), 0).await, [0, 5]);
+    assert_eq!(numbers(id, 7).await, [0; 0]);
+    store.change(&add_note(id, Actor::Client, "y")).await.unwrap();
+    assert_eq!(numbers(id, 7).await, [8]);
 }
 
 #[tokio::test]

@@ -20,7 +20,8 @@ use super::{create, every_call, outsider, sql_without_statistics, store, until};
 /// Indexes that no query uses, but that keep keys unique, and those of tables that are small here.
 const UNUSED: &str = "'documents_key_key', 'api_keys_pkey', 'key_events_pkey', \
     'order_changes_pkey', 'order_notes_pkey', 'signing_services_pkey', 'installation_pkey', \
-    'later_migrations_pkey', 'webhook_deliveries_order'";
+    'later_migrations_pkey', 'webhook_deliveries_order', 'order_feed_pkey', 'order_feed_order', \
+    'order_feed_position_pkey'";
 
 /// Adds ten thousand orders with a document, an event, a delivery, an API key and an idempotency
 /// key each.
@@ -46,6 +47,7 @@ const MANY: &str = "
             delivered_at)
         SELECT 1000 + id % 10, 'order.created', 'm' || id, '2999-01-01', now(), now() FROM orders;
     INSERT INTO order_notes (order_id, at, author, text) SELECT id, now(), 'client', 'x' FROM orders;
+    UPDATE order_feed SET number = id; UPDATE order_feed_position SET number = 20000;
     INSERT INTO order_recipients (order_id, recipient, to_service) SELECT id, 'a@b', false FROM orders;
     INSERT INTO recipient_mails SELECT '2026-11-21 12:00Z', 1, n::text::bytea, 1
         FROM generate_series(1, 10000) n;

@@ -12,6 +12,7 @@ mod busy;
 mod concurrency;
 mod constraints;
 mod failures;
+mod feed;
 mod hosts;
 mod import;
 mod indexes;
@@ -36,11 +37,11 @@ use contract_tests::samples::{
     delivery, document, idempotency_key, key_of, mails, new_order, order_of, settle, to_sign,
 };
 use domain::{
-    api_key::ClientId,
+    api_key::{ClientId, Owner, Party},
     idempotency::IdempotentRequest,
-    order::{Actor, Due, OrderId, Retained, SigningServiceId},
+    order::{Actor, Due, OrderId, Retained, SigningServiceId, feed::FeedCursor},
     ports::{
-        AccessFilter, AccessLog, ApiKeyRepo, Cursor, DeliveryQueue as _, IdempotencyLedger as _,
+        AccessFilter, AccessLog, ApiKeyRepo, ChangeFeed, Cursor, DeliveryQueue as _, IdempotencyLedger as _,
         ListFilter, NewOrder, OrderAdmin, OrderFilter, OrderReader, OrderRepo as _, Outbox as _,
         PageQuery, Settlement, StoreError, UploadLedger as _, WriteError,
     },
@@ -160,6 +161,12 @@ async fn every_call(store: &PostgresStore) {
     let kind = domain::document::DocumentKind::ToSign;
     store.change(&add_documents(order, kind, vec![three])).await.unwrap();
     store.change(&add_note(order, Actor::Client, "x")).await.unwrap();
+    let service = Owner { party: Party::Service(SigningServiceId(42)), is_test: false };
+    for owner in [LIVE, service] {
+        ChangeFeed::page(store, owner, FeedCursor::START, 1).await.unwrap().unwrap();
+    }
+    ChangeFeed::now(store).await.unwrap();
+    store.forget_erasures(NOW, 1).await.unwrap();
     domain::ports::ServiceRepo::standing(store, SigningServiceId(42)).await.unwrap();
     store.condemn(&[key_of(&two)]).await.unwrap();
     store.forget(&[key_of(&two)]).await.unwrap();

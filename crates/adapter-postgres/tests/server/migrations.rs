@@ -180,7 +180,7 @@ async fn missing_right_to_create_tables_is_named() {
 }
 
 /// The rights of a user that did not create the schema.
-const RIGHTS: [(&str, &[&str]); 21] = [
+const RIGHTS: [(&str, &[&str]); 23] = [
     ("__diesel_schema_migrations", &["SELECT"]),
     ("later_migrations", &["SELECT"]),
     ("installation", &["SELECT", "INSERT", "UPDATE"]),
@@ -188,6 +188,8 @@ const RIGHTS: [(&str, &[&str]); 21] = [
     ("orders_id_seq", &["USAGE"]),
     ("order_changes", &["SELECT", "INSERT", "UPDATE"]),
     ("order_notes", &["SELECT", "INSERT", "UPDATE"]),
+    ("order_feed", &["SELECT", "UPDATE", "DELETE"]),
+    ("order_feed_position", &["SELECT", "UPDATE"]),
     ("signing_services", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
     ("documents", &["SELECT", "INSERT", "DELETE"]),
     ("uploads", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
@@ -327,6 +329,11 @@ async fn start_needs_the_triggers() {
     let (store, database) = store().await;
     for (table, trigger) in [
         ("documents", "documents_adopt_uploads"),
+        ("events", "events_feed"),
+        ("order_changes", "order_changes_feed"),
+        ("order_notes", "order_notes_feed"),
+        ("orders", "orders_announce"),
+        ("orders", "orders_feed_erasure"),
         ("idempotency_keys", "idempotency_keys_in_use"),
         ("orders", "orders_name_status"),
         ("orders", "orders_record_change"),

@@ -12,7 +12,7 @@ use sql_rows::{
     deliveries::{HeldMail, ended_mails, free_mails},
     orders::{
         change::{AgedOrderRow, OrderBeforeRow},
-        erase::ErasedOrder,
+        erase::{ErasedOrder, ErasedRow},
     },
     pieces,
     schema::{
@@ -91,9 +91,10 @@ fn empty(
 ) -> Result<Vec<ObjectKey>, Failure> {
     mark_erasure(connection)?;
     let emptied = orders::details.eq(sql::<Text>("'{}'"));
-    diesel::update(orders::table.filter(orders::id.eq_any(ids.to_vec())))
+    let erased = diesel::update(orders::table.filter(orders::id.eq_any(ids.to_vec())))
         .set((emptied, ErasedOrder::at(at)))
-        .execute(connection)?;
+        .returning(ErasedRow::as_select());
+    let erased: Vec<ErasedRow> = erased.get_results(connection)?;
     let removed = diesel::delete(documents::table.filter(documents::order_id.eq_any(ids.to_vec())))
         .returning((documents::signed, documents::position, documents::key))
         .get_results(connection)?;
@@ -116,6 +117,9 @@ fn empty(
         .execute(connection)?;
     diesel::delete(events::table.filter(events::order_id.eq_any(ids.to_vec())))
         .execute(connection)?;
+    for order in &erased {
+        diesel::insert_into(events::table).values(order.event(at)).execute(connection)?;
+    }
     let mails =
         deliveries::table.filter(deliveries::order_id.eq_any(ids.to_vec())).select(deliveries::id);
     for mails in pieces(mails.get_results(connection)?) {

@@ -18,6 +18,7 @@ pub(crate) mod admin;
 mod change;
 mod create;
 mod erase;
+pub(crate) mod feed;
 mod idempotency;
 pub(crate) mod list;
 pub(crate) mod read;

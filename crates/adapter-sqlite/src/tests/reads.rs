@@ -10,10 +10,10 @@ use contract_tests::samples::{CLIENT, LIVE, WEBHOOK_SLOTS, access, new_endpoint,
 use diesel::connection::InstrumentationEvent;
 use domain::{
     api_key::{Owner, Party},
-    order::{Due, OrderStatus, Retained, SigningServiceId, search::SearchedText},
+    order::{Due, OrderStatus, Retained, SigningServiceId, feed::FeedCursor, search::SearchedText},
     ports::{
-        AccessFilter, AccessLog as _, Cursor, ListFilter, MaybeErased, NoteNumber, NoteQuery,
-        OrderFilter, OrderReader, PageQuery, ReplayBatch, WebhookRepo,
+        AccessFilter, AccessLog as _, ChangeFeed, Cursor, ListFilter, MaybeErased, NoteNumber,
+        NoteQuery, OrderFilter, OrderReader, PageQuery, ReplayBatch, WebhookRepo,
     },
     webhook::EndpointPrecondition,
     webhook::WebhookDeliveryId,
@@ -26,7 +26,7 @@ use crate::{
     accesses,
     failure::Failure,
     orders::{
-        admin,
+        admin, feed,
         list::{self, Pace},
         read,
     },
@@ -224,6 +224,52 @@ async fn every_read_uses_an_index() {
     }
     // Two sides, two directions, with filters, a search or neither: what clients ask for makes no others.
     assert_eq!((walks, ends), (12, 4));
+}
+
+#[tokio::test]
+async fn page_of_the_feed_is_a_range_of_two_indexes() {
+    let directory = tempdir().unwrap();
+    let store = open(&directory).await;
+    store.create(&new_order("F-1", NOW), WINDOW).await.unwrap();
+    let mut connection = outsider(&path(&directory));
+    let service = Owner { party: Party::Service(SigningServiceId(42)), is_test: false };
+    for (owner, index) in [(LIVE, "client"), (service, "service")] {
+        let statements = statements(&mut connection, |connection| {
+            feed::page(connection, owner, FeedCursor::START, 20).unwrap().unwrap();
+        });
+        let plans = plans(&mut connection, statements);
+        assert_eq!(plans.len(), 3);
+        for table in ["orders", "order_feed"] {
+            let key = if table == "orders" { "id" } else { "number" };
+            let range = format!("is_test=? AND {key}>? AND {key}<?)");
+            let index = format!("INDEX {table}_{index} (");
+            let own = |details: &&Vec<String>| details.iter().any(|step| step.contains(&index));
+            let [details] = &plans.values().filter(own).collect::<Vec<_>>()[..] else {
+                panic!("{index} {plans:#?}");
+            };
+            let reads_more = |step: &String| step.contains("SCAN") || step.contains("TEMP B-TREE");
+            assert!(!details.iter().any(reads_more), "{details:#?}");
+            assert!(details.iter().any(|step| step.contains(&range)), "{details:#?}");
+        }
+    }
+}
+
+/// What another program has not committed is not there, and no read waits for it.
+#[tokio::test]
+async fn feed_is_read_while_another_program_writes() {
+    let directory = tempdir().unwrap();
+    let store = open(&directory).await;
+    store.create(&new_order("F-1", NOW), WINDOW).await.unwrap();
+    let mut other = outsider(&path(&directory));
+    other.batch_execute("BEGIN IMMEDIATE; UPDATE orders SET status = 'ASSIGNED'").unwrap();
+    let page = async |after| ChangeFeed::page(&store, LIVE, after, 10).await.unwrap().unwrap();
+    let first = page(FeedCursor::START).await;
+    assert_eq!(first.entries.len(), 1);
+    let now = ChangeFeed::now(&store).await.unwrap();
+    assert_eq!((page(first.next).await.entries, now), (vec![], first.next));
+    other.batch_execute("COMMIT").unwrap();
+    let after = page(first.next).await.entries;
+    assert_eq!((after.len(), &*after[0].change.kind), (1, "status"));
 }
 
 #[tokio::test]

@@ -59,12 +59,14 @@ async fn start_waits_for_a_migration_of_another_process() {
 }
 
 #[tokio::test]
-async fn start_needs_the_trigger_of_changes() {
-    let directory = tempdir().unwrap();
-    let store = open(&directory).await;
-    outsider(&path(&directory)).batch_execute("DROP TRIGGER orders_record_change").unwrap();
-    let error = store.migrate().await.unwrap_err().to_string();
-    assert!(error.contains("lacks the trigger orders_record_change"), "{error}");
+async fn start_needs_the_triggers_of_changes() {
+    for trigger in ["orders_record_change", "order_feed_number", "events_feed"] {
+        let directory = tempdir().unwrap();
+        let store = open(&directory).await;
+        outsider(&path(&directory)).batch_execute(&format!("DROP TRIGGER {trigger}")).unwrap();
+        let error = store.migrate().await.unwrap_err().to_string();
+        assert!(error.contains(&format!("lacks the trigger {trigger}")), "{error}");
+    }
 }
 
 /// SQLite stores any bytes as text, which no reader could read.

@@ -84,10 +84,14 @@ pub(super) fn watched(metrics: &WorkerMetrics, step: WatchStep) {
     }
 }
 
-/// Reports busy keys, and accesses that were removed.
-pub(super) fn accesses(metrics: &WorkerMetrics, AccessStep { removed, alerts }: AccessStep) {
+/// Reports busy keys, and accesses and erasures that were removed.
+pub(super) fn accesses(metrics: &WorkerMetrics, step: AccessStep) {
+    let AccessStep { removed, erasures, alerts } = step;
     if removed > 0 {
         tracing::info!(removed, "old accesses removed");
+    }
+    if erasures > 0 {
+        tracing::info!(erasures, "old erasures removed from the feed of changes");
     }
     for AccessAlert { key, is_new, mail } in alerts {
         if is_new {

@@ -11,7 +11,7 @@ use domain::{
         Changed, Dispatch, EndpointEffect, ErasedDue, ErasureOutcome, ListFilter, MaybeErased,
         NewOrder, NewWebhookDelivery, OrderFilter, QueueStats, Settlement, WriteError,
     },
-    webhook::{EndpointPrecondition, EventType},
+    webhook::{EndpointPrecondition, ErasedFrom, EventType},
 };
 use serde_json::{Value, json};
 use time::{Duration, OffsetDateTime};
@@ -252,9 +252,47 @@ pub async fn erasure_removes_the_event_and_the_deliveries(storage: &Storage) {
     assert_eq!(left, [other]);
     erase(storage, other).await;
     assert_eq!(remove_mails(storage, NOW + Duration::days(4_000)).await, 0);
+    drop_erasures(storage).await;
     assert_eq!(storage.stats().await, QueueStats::default());
     let erased = storage.admin.erased(&[id, OrderId(i64::MAX), other]).await.unwrap();
     assert_eq!(BTreeSet::from_iter(erased), BTreeSet::from([id, other]));
+}
+
+/// Dispatches the events of erasures to nobody. No other event must be left.
+async fn drop_erasures(storage: &Storage) {
+    let events = storage.outbox.events(NOW + Duration::days(4_000), 10).await.unwrap();
+    for event in events {
+        assert_eq!(event.event, EventType::OrderErased);
+        assert_eq!(
+            storage.outbox.dispatch(&[mails(event.id, vec![])], NOW).await.unwrap(),
+            [event.id]
+        );
+    }
+}
+
+/// Both sides learn of it, and nothing of the order but its identifier and its sides.
+pub async fn erasure_is_an_event(storage: &Storage) {
+    let test = NewOrder { is_test: true, ..new_order("F-2", NOW) };
+    let ids = [storage.create(&new_order("F-1", NOW)).await, storage.create(&test).await];
+    let end = NOW + Duration::days(4_000);
+    let at = [NOW + MICROSECOND, end];
+    condemned(storage.admin.erase(ids[0], at[0], None).await.unwrap());
+    // As the retention does.
+    let far = Due { now: end, ..due(Retained::Orders, end) };
+    assert_eq!(erase_due(storage, far, &[ids[1]]).await.orders, [ids[1]]);
+    let events = storage.outbox.events(end, 10).await.unwrap();
+    let told: Vec<_> = events
+        .iter()
+        .map(|it| (it.order_id, it.event, it.created_at, it.change.as_ref().unwrap().erased()))
+        .collect();
+    let erased = [false, true].map(|is_test| ErasedFrom {
+        client_id: CLIENT.0,
+        signing_service_id: new_order("F", NOW).order.signing_service_id.0,
+        is_test,
+    });
+    let event = EventType::OrderErased;
+    let expected = [0, 1].map(|one| (ids[one], event, at[one], Some(&erased[one])));
+    assert_eq!(told, expected);
 }
 
 /// Removes the mails of erased orders. Returns what is in progress.
@@ -283,6 +321,7 @@ pub async fn mail_in_progress_stays_until_it_is_settled(storage: &Storage) {
         dispatch(&*storage.outbox, id, vec![delivery(0), delivery(1)]).await;
         let lease = storage.queue.lease(at, Duration::MINUTE, 1).await.unwrap().remove(0);
         condemned(storage.admin.erase(id, NOW, None).await.unwrap());
+        drop_erasures(storage).await;
         assert_eq!(storage.stats().await.pending, 1, "the other one is gone");
         for waited in [Duration::ZERO, Duration::MINUTE, Duration::minutes(20)] {
             let left = remove_mails(storage, NOW + waited).await;

@@ -19,7 +19,7 @@ pub use amend::{Amendment, MAX_TOLD};
 pub use before::{DocumentBefore, OrderBefore};
 pub use documents::NewDocuments;
 pub use effects::{AddedDocument, AddedRange, NewEvent, OrderEffects, WithdrawnDocument};
-pub use erasure::{Age, Due, Retained};
+pub use erasure::{Age, Due, Retained, erasure_event};
 pub use note::{MAX_NOTES, NewNote};
 pub use refusal::Refusal;
 

@@ -3,9 +3,11 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
+    SigningServiceId,
     record::OrderColumns,
     stored::{Actor, Notary, OrderStatus},
 };
+use crate::api_key::{ClientId, Party};
 
 conceal!(MailContent, NotaryThen);
 
@@ -30,13 +32,15 @@ pub enum EventType {
     DocumentsReplaced,
     /// A side withdrew a document from an order.
     DocumentWithdrawn,
+    /// An order was erased.
+    OrderErased,
     /// The client or an operator asked for a test.
     Test,
 }
 
 impl EventType {
     /// The events of orders: those that an endpoint can choose.
-    pub const OF_ORDERS: [Self; 9] = [
+    pub const OF_ORDERS: [Self; 10] = [
         Self::OrderCreated,
         Self::DocumentsAdded,
         Self::OrderUpdated,
@@ -46,12 +50,13 @@ impl EventType {
         Self::SignedDocumentsAdded,
         Self::DocumentsReplaced,
         Self::DocumentWithdrawn,
+        Self::OrderErased,
     ];
 
     /// Every event: those of orders, and the test.
     pub const ALL: [Self; Self::OF_ORDERS.len() + 1] = {
-        let [one, two, three, four, five, six, seven, eight, nine] = Self::OF_ORDERS;
-        [one, two, three, four, five, six, seven, eight, nine, Self::Test]
+        let [one, two, three, four, five, six, seven, eight, nine, ten] = Self::OF_ORDERS;
+        [one, two, three, four, five, six, seven, eight, nine, ten, Self::Test]
     };
 
     /// Returns the name, in payloads, answers and storage.
@@ -66,6 +71,7 @@ impl EventType {
             Self::SignedDocumentsAdded => "order.signed_documents_added",
             Self::DocumentsReplaced => "order.documents_replaced",
             Self::DocumentWithdrawn => "order.document_withdrawn",
+            Self::OrderErased => "order.erased",
             Self::Test => "webhook.test",
         }
     }
@@ -99,6 +105,8 @@ pub enum EventChange {
         /// The side that uploads documents of their kind.
         actor: Actor,
     },
+    /// The erasure of the order.
+    Erased(ErasedFrom),
 }
 
 impl EventChange {
@@ -106,8 +114,35 @@ impl EventChange {
     pub fn order(&self) -> Option<&ChangedOrder> {
         match self {
             Self::Order(change) => Some(change),
-            Self::Fields { .. } | Self::Note { .. } | Self::Documents { .. } => None,
+            Self::Fields { .. } | Self::Note { .. } | Self::Documents { .. } | Self::Erased(_) => {
+                None
+            }
         }
+    }
+
+    /// Returns the sides of an erased order; `None` for an event of something else.
+    pub fn erased(&self) -> Option<&ErasedFrom> {
+        if let Self::Erased(erased) = self { Some(erased) } else { None }
+    }
+}
+
+/// The sides that an erased order had, which its event cannot read from the order. Its JSON is part of the
+/// stored format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ErasedFrom {
+    /// The client.
+    pub client_id: i64,
+    /// The signing service.
+    pub signing_service_id: i64,
+    /// Whether a test key created the order.
+    pub is_test: bool,
+}
+
+impl ErasedFrom {
+    /// Returns both sides.
+    pub fn parties(&self) -> [Party; 2] {
+        let service = SigningServiceId(self.signing_service_id);
+        [Party::Client(ClientId(self.client_id)), Party::Service(service)]
     }
 }
 

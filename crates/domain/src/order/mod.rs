@@ -7,6 +7,7 @@ mod amendment;
 pub mod change;
 pub mod change_request;
 pub mod event;
+pub mod feed;
 mod misplaced;
 mod money;
 mod parse;

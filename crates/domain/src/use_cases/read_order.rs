@@ -6,10 +6,13 @@ use crate::{
     access::{Access, PublicAccessId},
     api_key::Owner,
     document::{ObjectKey, StoredDocument},
-    order::{DocumentId, OrderId, StoredOrder},
+    order::{
+        DocumentId, OrderId, StoredOrder,
+        feed::{FeedCursor, FeedPage},
+    },
     ports::{
-        AccessLog, BlobStore, BlobStream, Clock, HistoryEntry, HistoryQuery, ListedOrder,
-        NoteQuery, NumberedNote, OrderReader, OrderRepo, Page, PageQuery,
+        AccessLog, BlobStore, BlobStream, ChangeFeed, Clock, HistoryEntry, HistoryQuery,
+        ListedOrder, NoteQuery, NumberedNote, OrderReader, OrderRepo, Page, PageQuery,
     },
     use_cases::{note_downloads::Downloads, order_error::OrderError, store_waiting::lock},
 };
@@ -21,6 +24,8 @@ pub struct ReadOrder {
     pub orders: Arc<dyn OrderRepo>,
     /// Reads orders.
     pub reader: Arc<dyn OrderReader>,
+    /// Reads the feed of changes.
+    pub feed: Arc<dyn ChangeFeed>,
     /// Reads accesses.
     pub accesses: Arc<dyn AccessLog>,
     /// Stores documents.
@@ -93,6 +98,20 @@ impl ReadOrder {
     /// Returns a page of the client's orders.
     pub async fn page(&self, owner: Owner, query: &PageQuery) -> Result<Page, OrderError> {
         self.reader.page(owner, query).await?.ok_or(OrderError::UnknownCursor)
+    }
+
+    /// Returns a page of the feed of changes behind a place; `None` for an empty page at the place of now.
+    pub async fn changes(
+        &self,
+        owner: Owner,
+        after: Option<FeedCursor>,
+        limit: usize,
+    ) -> Result<FeedPage, OrderError> {
+        let Some(after) = after else {
+            let next = self.feed.now().await?;
+            return Ok(FeedPage { entries: Vec::new(), next, has_more: false });
+        };
+        self.feed.page(owner, after, limit).await?.ok_or(OrderError::UnknownCursor)
     }
 
     /// Returns a document of an order, and its key.

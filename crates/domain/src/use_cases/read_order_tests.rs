@@ -6,7 +6,9 @@ use crate::{
     access::{AccessId, RunId},
     api_key::ClientId,
     document::DocumentKind,
-    ports::{MaybeErased, MockAccessLog, MockBlobStore, MockOrderReader, MockOrderRepo},
+    ports::{
+        MaybeErased, MockAccessLog, MockBlobStore, MockChangeFeed, MockOrderReader, MockOrderRepo,
+    },
     test_support::{access_facts, clock, document},
     use_cases::accesses::recorder::{AccessRecorder, BegunAccess},
 };
@@ -29,6 +31,7 @@ async fn unread(looked_up_again: fn() -> MaybeErased<StoredDocument>) -> OrderEr
     let reading = ReadOrder {
         orders: Arc::new(MockOrderRepo::new()),
         reader: Arc::new(reader),
+        feed: Arc::new(MockChangeFeed::new()),
         accesses: Arc::new(MockAccessLog::new()),
         blobs: Arc::new(blobs),
         downloads: Downloads::default(),
@@ -82,6 +85,7 @@ async fn page_of_accesses_says_whether_there_are_older_ones() {
         let reading = ReadOrder {
             orders: Arc::new(MockOrderRepo::new()),
             reader: Arc::new(MockOrderReader::new()),
+            feed: Arc::new(MockChangeFeed::new()),
             accesses: Arc::new(accesses),
             blobs: Arc::new(MockBlobStore::new()),
             downloads: Downloads::default(),

@@ -36,6 +36,7 @@ const ROWS: [(&str, &str); EXPORTED_TABLES.len()] = [
     ("idempotency_keys", "idempotency keys"),
     ("accesses", "accesses"),
     ("access_runs", "runs that number accesses"),
+    ("order_feed", "changes in the feed"),
 ];
 
 /// Returns the numbers of rows of each table, with what they are.

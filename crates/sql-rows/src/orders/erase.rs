@@ -1,9 +1,12 @@
 //! The columns of an order after its erasure.
 
 use diesel::{dsl::auto_type, prelude::*};
-use domain::order::OrderId;
+use domain::{
+    order::{OrderId, change::erasure_event},
+    webhook::ErasedFrom,
+};
 
-use crate::{Utc, schema::orders};
+use crate::{Utc, events::NewChangeEventRow, schema::orders};
 
 /// Empties an order, besides its details.
 #[derive(AsChangeset)]
@@ -38,6 +41,25 @@ impl ErasedOrder {
             last_change_at: None,
             erased_at: Some(instant),
         }
+    }
+}
+
+/// The columns of an erased order that its event tells.
+#[derive(Queryable, Selectable)]
+#[diesel(table_name = orders)]
+pub struct ErasedRow {
+    id: i64,
+    client_id: i64,
+    signing_service_id: i64,
+    is_test: bool,
+}
+
+impl ErasedRow {
+    /// Returns the row of the event of an erasure at an instant.
+    pub fn event(&self, at: Utc) -> NewChangeEventRow {
+        let Self { id, client_id, signing_service_id, is_test } = *self;
+        let erased = ErasedFrom { client_id, signing_service_id, is_test };
+        NewChangeEventRow::new(OrderId(id), &erasure_event(erased), at)
     }
 }
 

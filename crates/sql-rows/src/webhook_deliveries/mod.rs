@@ -30,11 +30,14 @@ pub mod lease;
 #[auto_type(no_type_alias)]
 pub fn attempted_webhooks_of_erased(at: Utc) -> _ {
     let waits: is_waiting = is_waiting();
+    // Its webhook has nothing of the order, so no erasure waits for it.
+    let erasure: &'static str = EventType::OrderErased.as_str();
     webhook_deliveries::table
         .inner_join(orders::table.on(orders::id.nullable().eq(webhook_deliveries::order_id)))
         .filter(orders::erased_at.is_not_null().and(waits))
         .filter(webhook_deliveries::leased_until.is_not_null())
         .filter(webhook_deliveries::due_at.gt(at))
+        .filter(webhook_deliveries::event.ne(erasure))
 }
 
 /// Selects the webhooks of orders that wait, or have a body.

@@ -20,6 +20,7 @@ const EVENTS = {
   "order.documents_replaced": "a document was replaced",
   "order.document_withdrawn": "a document was withdrawn",
   "order.note_added": "a note was written",
+  "order.erased": "an order was erased",
 };
 const DISABLED_BY = {
   request: "by a request",

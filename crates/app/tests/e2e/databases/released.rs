@@ -138,6 +138,34 @@ async fn assert_whole(app: &TestApp, released: &Released) {
     );
 }
 
+/// The feed begins with what the release had stored.
+async fn assert_feed_has_the_changes_before(app: &TestApp, released: &Released) {
+    let (mut changes, mut after) = (Vec::new(), "0-0".to_owned());
+    loop {
+        let page = app.read(&format!("/api/order/changes?limit=100&after={after}")).await;
+        changes.extend(page["data"].as_array().unwrap().iter().cloned());
+        page["next_after"].as_str().unwrap().clone_into(&mut after);
+        if page["has_more"] == false {
+            break;
+        }
+    }
+    let kinds = |id: &Value| -> Vec<&Value> {
+        let own = changes.iter().filter(|change| change["order_id"] == *id);
+        own.map(|change| &change["kind"]).collect()
+    };
+    let orders = app.read("/api/order?limit=100").await;
+    for order in orders["data"].as_array().unwrap() {
+        let id = &order["order_id"];
+        let history = app.read(&format!("/api/order/{id}/history?limit=100")).await;
+        let history = history["data"].as_array().unwrap().iter().rev();
+        let mut found = kinds(id);
+        found.retain(|kind| **kind != "documents_added" && **kind != "note_added");
+        assert_eq!(found, history.map(|entry| &entry["kind"]).collect::<Vec<_>>(), "{id}");
+    }
+    let erased = released.text("erased").rsplit('/').next().unwrap().parse::<i64>().unwrap();
+    assert_eq!(kinds(&erased.into()), ["erased"]);
+}
+
 /// Version 0.1.0 stored no CRC-32. The first archive adds it.
 async fn assert_archives_have_crc32(app: &TestApp, papers: &str) {
     const MISSING: &str = "SELECT count(*) FROM documents WHERE key IS NOT NULL AND crc32 IS NULL";
@@ -173,6 +201,7 @@ async fn database_of_each_release_is_found_whole(kind: Kind) {
         run(&wiring, &["migrate"]);
         let app = released.app(wiring).await;
         assert_whole(&app, &released).await;
+        assert_feed_has_the_changes_before(&app, &released).await;
         let held = "SELECT count(*) FROM orders WHERE held_until IS NOT NULL";
         assert_eq!(app.wiring.lines(held), ["1"]);
         app.stop().await;

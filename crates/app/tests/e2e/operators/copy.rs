@@ -27,6 +27,8 @@ async fn copied_database_serves_the_same_service() {
     let of_service = run(&wiring, &[&[&*embedded][..], &issue].concat());
     work_on_documents(&service, &service.as_key(of_service.trim()), "/api/order/2").await;
     let documents = service.read("/api/order/2").await;
+    let changes = service.read("/api/order/changes?limit=100").await;
+    let cursor = changes["next_after"].as_str().unwrap();
     assert_eq!(service.stop("-TERM").0, Some(0));
     let add = ["services", "add", "42", "--name=x", "--email=dispatch@service.example.com"];
     run(&wiring, &[&[&*embedded][..], &add].concat());
@@ -91,6 +93,18 @@ async fn copied_database_serves_the_same_service() {
     // The third order has a mail to the service, too.
     wiring.servers().wait_for_mails(4).await;
     eventually(|| wiring.pending_mails() == 0).await;
+    let later = service.read(&format!("/api/order/changes?after={cursor}")).await;
+    let later = later["data"].as_array().unwrap().iter();
+    // The note comes after the status: the operator wrote both before the copy.
+    let later: Vec<_> =
+        later.map(|one| (&one["order_id"], one["kind"].as_str().unwrap())).collect();
+    let (first, third) = (&json!(1), &json!(3));
+    let expected =
+        [(first, "status"), (first, "note_added"), (first, "status"), (third, "created")];
+    assert_eq!(later, expected);
+    let whole = service.read("/api/order/changes?limit=100").await;
+    let before = changes["data"].as_array().unwrap();
+    assert_eq!(whole["data"].as_array().unwrap()[..before.len()], before[..]);
     let copied = service.read("/api/order/2").await;
     for list in ["documents", "signed_documents", "history", "updated_at"] {
         assert_eq!(copied[list], documents[list]);

@@ -2,6 +2,7 @@
 
 mod amendments;
 mod by_sql;
+mod feed;
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -10,7 +10,7 @@ use super::{
 use crate::{
     document::DocumentKind,
     order::{
-        event::{EventChange, EventType},
+        event::{ErasedFrom, EventChange, EventType},
         stored::{Actor, ChangeKind},
     },
 };
@@ -93,6 +93,11 @@ impl OrderBefore {
             Ok(())
         }
     }
+}
+
+/// Returns the event of an erasure. Storage adapters add it when they have removed all others of the order.
+pub fn erasure_event(erased: ErasedFrom) -> NewEvent {
+    NewEvent::telling(EventType::OrderErased, EventChange::Erased(erased))
 }
 
 /// Withdraws all documents of an order for the operator. One entry tells of both kinds, and one event of

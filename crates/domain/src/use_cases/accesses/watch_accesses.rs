@@ -8,8 +8,8 @@ use crate::{
     access::{BusyKeyNotice, RunId},
     api_key::{ApiKey, ApiKeyId},
     ports::{
-        AccessLog, ApiKeyRepo, BusyKey, Clock, MAX_SILENCE, Notice, NoticeOutcome, Notifier,
-        NotifyError, StoreError,
+        AccessLog, ApiKeyRepo, BusyKey, ChangeFeed, Clock, MAX_SILENCE, Notice, NoticeOutcome,
+        Notifier, NotifyError, StoreError,
     },
     use_cases::{
         accesses::recorder::AccessRecorder,
@@ -42,6 +42,8 @@ const CLOCK_ERROR: Duration = Duration::MINUTE;
 pub struct AccessStep {
     /// Number of accesses that were removed.
     pub removed: usize,
+    /// Number of erasures that left the feed of changes.
+    pub erasures: usize,
     /// The keys that have read more orders than the operator expects.
     pub alerts: Vec<AccessAlert>,
 }
@@ -70,6 +72,8 @@ pub struct AccessLimits {
 pub struct WatchAccesses {
     /// Stores accesses.
     pub log: Arc<dyn AccessLog>,
+    /// Has the erasures of orders, which are kept as long as accesses.
+    pub feed: Arc<dyn ChangeFeed>,
     /// Has the contacts of keys.
     pub keys: Arc<dyn ApiKeyRepo>,
     /// Sends mails to them.
@@ -104,20 +108,21 @@ impl WatchAccesses {
             self.log.note_alive(run, now).await?;
             self.memory.signed = Some((run, now));
         }
-        let removed = if let Some(kept) = self.limits.kept
+        let (mut removed, mut erasures) = (0, 0);
+        if let Some(kept) = self.limits.kept
             && let Some(now) = self.clock.now_to_erase()
         {
-            self.log.remove_before(now.saturating_sub(kept), BATCH).await?
-        } else {
-            0
-        };
+            let before = now.saturating_sub(kept);
+            removed = self.log.remove_before(before, BATCH).await?;
+            erasures = self.feed.forget_erasures(before, BATCH).await?;
+        }
         // Last, so that no failure hides an alert that was mailed.
         let limit = self.limits.alert;
         let alerts = match limit {
             Some(orders) if self.must_look(now) => self.alerts(orders, now).await?,
             _ => Vec::new(),
         };
-        Ok(AccessStep { removed, alerts })
+        Ok(AccessStep { removed, erasures, alerts })
     }
 
     /// Returns whether a minute is over since the last look: steps that remove accesses are frequent.
@@ -186,7 +191,8 @@ impl Worker for WatchAccesses {
     /// Looks once a minute for keys that read too many orders, and removes a batch of old accesses.
     async fn step(&mut self) -> Step<AccessStep> {
         let result = self.watch().await;
-        let is_full = result.as_ref().is_ok_and(|step| step.removed == BATCH);
+        let is_full =
+            result.as_ref().is_ok_and(|step| [step.removed, step.erasures].contains(&BATCH));
         Step { result, pause: if is_full { BATCH_PAUSE } else { PAUSE } }
     }
 }
@@ -200,7 +206,7 @@ mod tests {
     use super::*;
     use crate::{
         order::EmailAddress,
-        ports::{MockAccessLog, MockApiKeyRepo, MockClock, MockNotifier},
+        ports::{MockAccessLog, MockApiKeyRepo, MockChangeFeed, MockClock, MockNotifier},
         test_support::{api_key, clock, doubtful_clock, down},
     };
 
@@ -218,6 +224,7 @@ mod tests {
         });
         WatchAccesses {
             log: Arc::new(log),
+            feed: Arc::new(MockChangeFeed::new()),
             keys: Arc::new(keys),
             notifier: Arc::new(notifier),
             clock: clock(NOW),
@@ -248,16 +255,22 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn old_accesses_are_removed_in_batches() {
-        for (removed, pause) in [(3, PAUSE), (BATCH, BATCH_PAUSE)] {
-            let mut log = MockAccessLog::new();
+    async fn old_accesses_and_erasures_are_removed_in_batches() {
+        for (removed, erasures, pause) in
+            [(3, 4, PAUSE), (BATCH, 4, BATCH_PAUSE), (3, BATCH, BATCH_PAUSE)]
+        {
+            let (mut log, mut feed) = (MockAccessLog::new(), MockChangeFeed::new());
+            feed.expect_forget_erasures()
+                .withf(|before, limit| (*before, *limit) == (NOW - Duration::days(730), BATCH))
+                .returning(move |_, _| Ok(erasures));
             log.expect_remove_before()
                 .withf(|before, limit| (*before, *limit) == (NOW - Duration::days(730), BATCH))
                 .returning(move |_, _| Ok(removed));
             let mut watch = watch(log, MockNotifier::new(), None);
             watch.limits.kept = Some(Duration::days(730));
+            watch.feed = Arc::new(feed);
             let step = watch.step().await;
-            let expected = AccessStep { removed, alerts: vec![] };
+            let expected = AccessStep { removed, erasures, alerts: vec![] };
             assert_eq!((step.result.unwrap(), step.pause), (expected, pause));
         }
     }
@@ -353,6 +366,9 @@ mod tests {
         log.expect_remove_before().returning(|_, limit| Ok(limit));
         log.expect_busy_keys().once().returning(|_, _| Ok(Vec::new()));
         let mut watch = watch(log, MockNotifier::new(), Some(10));
+        let mut feed = MockChangeFeed::new();
+        feed.expect_forget_erasures().returning(|_, _| Ok(0));
+        watch.feed = Arc::new(feed);
         watch.limits.kept = Some(Duration::DAY);
         for _ in 0..2 {
             assert_eq!(watch.step().await.pause, BATCH_PAUSE);

@@ -20,7 +20,7 @@ use crate::{
         background::{Step, Worker},
         deliveries::worker::{OUTAGE_PAUSE, POLL},
     },
-    webhook::{self, Endpoint, EventChange, order_body},
+    webhook::{self, Endpoint, ErasedFrom, EventChange, erased_body, order_body},
 };
 
 /// Maximum number of events in a step.
@@ -129,9 +129,11 @@ impl DispatchEvents {
         let found = || orders.values().flatten();
         let services: BTreeSet<_> = found().map(|order| order.order.signing_service_id).collect();
         let services: Vec<_> = services.into_iter().collect();
-        let parties: BTreeSet<_> = found().map(|order| Party::Client(order.client)).collect();
-        let parties: Vec<_> =
-            parties.into_iter().chain(services.iter().copied().map(Party::Service)).collect();
+        let mut parties: BTreeSet<_> = found().map(|order| Party::Client(order.client)).collect();
+        parties.extend(services.iter().copied().map(Party::Service));
+        let erased = events.iter().filter_map(|event| event.change.as_ref()?.erased());
+        parties.extend(erased.flat_map(ErasedFrom::parties));
+        let parties: Vec<_> = parties.into_iter().collect();
         let endpoints = self.endpoints.of_parties(&parties).await?;
         let services = self.services.find(&services).await?;
         let told = self.told(events).await?;
@@ -145,8 +147,12 @@ impl DispatchEvents {
                     mails: self.mails(event, order, &services, &told),
                     webhooks: self.webhooks(event, order, &endpoints)?,
                 }),
-                // An erased order has no recipients.
-                None => dispatches.push(Dispatch { event: id, mails: vec![], webhooks: vec![] }),
+                // An erased order has no recipients, but of its erasure.
+                None => dispatches.push(Dispatch {
+                    event: id,
+                    mails: vec![],
+                    webhooks: self.webhooks_of_erasure(event, &endpoints)?,
+                }),
             }
         }
         if !put_off.is_empty() {
@@ -248,6 +254,27 @@ impl DispatchEvents {
             body: Some(body.clone()),
         };
         Ok(getting.map(webhook).collect())
+    }
+
+    /// Returns a webhook of an erasure for each endpoint that gets it; none of another event.
+    fn webhooks_of_erasure(
+        &self,
+        event: &Event,
+        endpoints: &[Endpoint],
+    ) -> Result<Vec<NewWebhookDelivery>, StoreError> {
+        let Some(erased) = event.change.as_ref().and_then(EventChange::erased) else {
+            return Ok(Vec::new());
+        };
+        let body = erased_body(event.created_at, event.order_id, erased)
+            .map_err(|error| StoreError::Internal(error.into()))?;
+        let webhook = |endpoint: &Endpoint| NewWebhookDelivery {
+            endpoint: endpoint.id,
+            event: event.event,
+            change: None,
+            message_key: webhook::message_key(&*self.entropy),
+            body: Some(body.clone()),
+        };
+        Ok(endpoints.iter().filter(|endpoint| endpoint.gets_erasure(erased)).map(webhook).collect())
     }
 }
 

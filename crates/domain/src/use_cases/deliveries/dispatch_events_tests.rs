@@ -431,3 +431,40 @@ async fn changed_details_reach_webhooks_as_pointers_and_mails_with_the_values_be
     let mut dispatch = DispatchEvents { endpoints: Arc::new(endpoints_of(endpoints)), ..dispatch };
     dispatch.step().await.result.unwrap();
 }
+
+/// The order is not there any more, and no mail tells of it.
+#[tokio::test]
+async fn erasure_reaches_both_parties() {
+    let service = Owner { party: Party::Service(SigningServiceId(42)), is_test: false };
+    let other = Owner::client(ClientId(2), false);
+    let endpoints = vec![
+        endpoint(EndpointId(1)),
+        Endpoint { owner: service, ..endpoint(EndpointId(2)) },
+        Endpoint { owner: Owner { is_test: true, ..service }, ..endpoint(EndpointId(3)) },
+        Endpoint { owner: other, ..endpoint(EndpointId(4)) },
+        Endpoint { events: [EventType::OrderCreated].into(), ..endpoint(EndpointId(5)) },
+    ];
+    let erased = ErasedFrom { client_id: 1, signing_service_id: 42, is_test: false };
+    let found = Event {
+        event: EventType::OrderErased,
+        change: Some(EventChange::Erased(erased)),
+        ..event(1)
+    };
+    let mut outbox = MockOutbox::new();
+    outbox.expect_events().returning(move |_, _| Ok(vec![found.clone()]));
+    outbox.expect_dispatch().once().returning(|dispatches, _| {
+        assert_eq!(dispatches[0].mails, []);
+        let webhooks = &dispatches[0].webhooks;
+        assert_eq!(webhooks.iter().map(|one| one.endpoint.0).collect::<Vec<_>>(), [1, 2]);
+        let body = r#"{"type":"order.erased","timestamp":"2026-11-21T12:00:00.000000Z","data":{"order_id":1,"is_test":false}}"#;
+        for webhook in webhooks {
+            assert_eq!((webhook.body.as_deref(), &webhook.change), (Some(body), &None));
+        }
+        Ok(ids(dispatches))
+    });
+    let mut queue = MockDeliveryQueue::new();
+    queue.expect_orders().returning(|_| Ok(Vec::new()));
+    let dispatch = use_case(outbox, queue);
+    let mut dispatch = DispatchEvents { endpoints: Arc::new(endpoints_of(endpoints)), ..dispatch };
+    dispatch.step().await.result.unwrap();
+}

@@ -232,6 +232,7 @@ impl RunWebhooks {
             lease.delivery;
         let order = match (order_id, orders) {
             (None, _) => None,
+            (Some(_), _) if event == EventType::OrderErased => None,
             (Some(_), Err(error)) => return Err(later(OUTAGE_DELAY, error_chain(error), None)),
             (Some(id), Ok(orders)) => match orders.get(&id) {
                 Some(Ok(order)) => Some(order),

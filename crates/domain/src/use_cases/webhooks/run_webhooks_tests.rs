@@ -10,7 +10,7 @@ use crate::{
         MockClock, MockDeliveryQueue, MockSecretBox, MockWebhookQueue, MockWebhookSender,
         PartyAttempts, SealedSecrets, Unreadable, UrlRefused,
     },
-    test_support::{CountingEntropy, clock, stored_order, webhook_delivery},
+    test_support::{CountingEntropy, clock, down, stored_order, webhook_delivery},
     trace_context::TraceContext,
     webhook::secret::WebhookSecret,
 };
@@ -251,6 +251,20 @@ async fn test_event_reads_no_order() {
     let run = use_case(test, answering(status(200)));
     let run = RunWebhooks { orders: Arc::new(MockDeliveryQueue::new()), ..run };
     assert_eq!(attempted(&run).await.settlement, Settlement::Done);
+}
+
+#[tokio::test]
+async fn erasure_needs_no_order() {
+    for orders in [Ok(Vec::new()), Err(down())] {
+        let mut erased = lease();
+        erased.delivery.event = EventType::OrderErased;
+        erased.body = Some("{}".to_owned());
+        let mut found = MockDeliveryQueue::new();
+        found.expect_orders().return_once(|_| orders);
+        let run = use_case(erased, answering(status(200)));
+        let run = RunWebhooks { orders: Arc::new(found), ..run };
+        assert_eq!(attempted(&run).await.settlement, Settlement::Done);
+    }
 }
 
 #[tokio::test]

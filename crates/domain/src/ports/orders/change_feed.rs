@@ -1,0 +1,44 @@
+use async_trait::async_trait;
+use time::OffsetDateTime;
+
+use crate::{
+    api_key::Owner,
+    order::feed::{FeedCursor, FeedPage},
+    ports::StoreError,
+};
+
+/// Reads the feed of changes of an owner's orders: creations, entries of histories, added documents, notes, and
+/// erasures.
+///
+/// An implementation guarantees:
+/// - A poller that goes on at [`FeedPage::next`] gets every change once, whoever makes it, and those of one order
+///   in their order. A page never passes a change that may still be committed.
+/// - An erasure leaves the entry of itself alone of its order.
+/// - The owner stands in the query. A place in the feed of another owner is one in this feed, too.
+/// - The cost of a call does not grow with the number of stored orders or changes.
+/// - Places stay valid in a copy of the database.
+///
+/// # Errors
+/// Every method fails with [`StoreError`] only.
+#[cfg_attr(any(test, feature = "mocks"), mockall::automock)]
+#[async_trait]
+pub trait ChangeFeed: Send + Sync {
+    /// Returns up to `limit` entries behind a place, the oldest first; `None` if this database has never had the
+    /// place.
+    async fn page(
+        &self,
+        owner: Owner,
+        after: FeedCursor,
+        limit: usize,
+    ) -> Result<Option<FeedPage>, StoreError>;
+
+    /// Returns the place of now: behind every committed change, unless one before it may still be committed.
+    async fn now(&self) -> Result<FeedCursor, StoreError>;
+
+    /// Removes up to `limit` entries of erasures before an instant, the oldest first. Returns how many.
+    async fn forget_erasures(
+        &self,
+        before: OffsetDateTime,
+        limit: usize,
+    ) -> Result<usize, StoreError>;
+}
