@@ -102,10 +102,11 @@ fn without_orders(change: fn(&mut NewApiKey)) -> Ports {
 }
 
 /// Returns each operation on orders: its method, its path below `/api/order` and the kind of its access.
-fn operations() -> [(Method, &'static str, AccessKind); 19] {
+fn operations() -> [(Method, &'static str, AccessKind); 20] {
     use AccessKind as Kind;
     [
         (Method::GET, "", Kind::List),
+        (Method::PUT, "?file_number=F-1", Kind::Change),
         (Method::GET, "/7", Kind::Read),
         (Method::HEAD, "/7", Kind::Read),
         (Method::PUT, "/7", Kind::Change),

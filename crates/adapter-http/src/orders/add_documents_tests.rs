@@ -61,7 +61,7 @@ async fn order_is_checked_before_the_documents_are_read() {
 async fn key_of_another_request_is_rejected() {
     let mut ports = with_order();
     let answered =
-        Answered { fingerprint: Fingerprint([0; 32]), order_id: OrderId(7), added: None };
+        Answered { fingerprint: Fingerprint([0; 32]), order_id: OrderId(7), added: None, changed_at: None };
     ports
         .idempotency
         .expect_claim()

@@ -73,7 +73,8 @@ async fn repeat_is_marked() {
     ports.orders.expect_change().returning(|new| {
         let fingerprint = new.idempotent_request.as_ref().unwrap().attempt.fingerprint;
         let added = Some(AddedRange { first_position: 0, count: 1, total: 0 });
-        let answered = Answered { fingerprint, order_id: OrderId(7), added };
+        let order_id = OrderId(7);
+        let answered = Answered { fingerprint, order_id, added, changed_at: None };
         Err(WriteError::KeyInUse(KeyUse::Answered(answered)))
     });
     ports.reader.expect_notes().returning(|_, _, _| {

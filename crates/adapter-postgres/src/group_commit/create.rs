@@ -9,8 +9,17 @@ use std::{
 
 use diesel::prelude::*;
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
-use domain::{order::OrderId, ports::WriteError};
-use sql_rows::{BatchObserver, Utc, orders::PendingOrder, schema::orders};
+use domain::{
+    api_key::{ClientId, Owner},
+    order::OrderId,
+    ports::{ListFilter, WriteError},
+};
+use sql_rows::{
+    BatchObserver, Utc,
+    orders::{PendingOrder, lists::OrderList},
+    schema::orders,
+};
+use time::OffsetDateTime;
 use tokio::{
     sync::{
         Mutex,
@@ -27,6 +36,7 @@ use super::{
 use crate::{
     TimeLimits,
     failure::Failure,
+    orders::list::load,
     pool::Pool,
     statement::{KEY_IN_USE, UPLOAD_SWEPT},
 };
@@ -275,14 +285,15 @@ async fn reasons(
 ) -> Result<Vec<Option<WriteError>>, Failure> {
     let Some(first) = rejected.first() else { return Ok(Vec::new()) };
     let file_numbers = rejected.iter().map(|waiting| &*waiting.order.row.file_number);
-    let holders: Vec<(String, Utc)> = orders::table
+    let holders: Vec<(String, i64, Utc)> = orders::table
         .filter(orders::file_number.eq_any(file_numbers))
         .filter(orders::is_test.eq(first.order.row.is_test))
         .filter(orders::holds_file_number)
-        .select((orders::file_number, orders::created_at))
+        .select((orders::file_number, orders::id, orders::created_at))
         .load(connection)
         .await?;
-    let held_since: HashMap<String, Utc> = holders.into_iter().collect();
+    let held_since: HashMap<String, (i64, Utc)> =
+        holders.into_iter().map(|(number, id, created_at)| (number, (id, created_at))).collect();
     let mut reasons = Vec::with_capacity(rejected.len());
     for Waiting { order, .. } in rejected {
         let mut key_use = None;
@@ -290,14 +301,31 @@ async fn reasons(
             let now = order.row.created_at;
             key_use = in_use(connection, &request.attempt.claim, now).await?;
         }
-        let held_since = held_since
-            .get(&order.row.file_number)
-            .filter(|created_at| **created_at > order.window_opens_at);
-        let duplicate =
-            held_since.map(|created_at| WriteError::Duplicate { created_at: created_at.0 });
+        let holder = held_since.get(&order.row.file_number).filter(|(id, created_at)| {
+            *created_at > order.window_opens_at && order.only_after != Some(*id)
+        });
+        let created_at = match holder {
+            Some((_, created_at)) => Some(created_at.0),
+            None => newer_order(connection, order).await?,
+        };
+        let duplicate = created_at.map(|created_at| WriteError::Duplicate { created_at });
         reasons.push(key_use.map(WriteError::KeyInUse).or(duplicate));
     }
     Ok(reasons)
+}
+
+/// Returns the creation of an order that is newer than the client's newest may be.
+async fn newer_order(
+    connection: &mut AsyncPgConnection,
+    PendingOrder { row, only_after, .. }: &PendingOrder,
+) -> Result<Option<OffsetDateTime>, Failure> {
+    let Some(after) = only_after else { return Ok(None) };
+    let file_number = Some(row.file_number.clone());
+    let filter = ListFilter { file_number, ..ListFilter::default() };
+    let owner = Some(Owner::client(ClientId(row.client_id), row.is_test));
+    let (list, ids) = (OrderList { owner, filter: &filter }, after + 1..=i64::MAX);
+    let newer = load(connection, list, &ids, |orders| orders, true, 1).await?;
+    Ok(newer.first().map(|order| order.stored.created_at))
 }
 
 /// Replies to orders that were not created. A constraint names the fault of the only order. Any

@@ -2,7 +2,10 @@
 
 use time::OffsetDateTime;
 
-use super::{effects::WithdrawnDocument, refusal::Refusal};
+use super::{
+    effects::{AddedRange, OrderEffects, WithdrawnDocument},
+    refusal::Refusal,
+};
 use crate::{
     document::{DocumentKind, ObjectKey, Sha256Digest},
     order::{
@@ -99,6 +102,19 @@ impl OrderBefore {
     pub fn check(&self, precondition: &OrderPrecondition) -> Result<(), Refusal> {
         let is_true = precondition.is_true_of(&self.updated_at, self.updated_at);
         if is_true { Ok(()) } else { Err(Refusal::Changed) }
+    }
+
+    /// Returns what is stored under the idempotency key of a request at `now` with these effects: the instant as of
+    /// which the order is its answer, and what it added. A request without effects has found the order so.
+    pub fn answer(
+        &self,
+        effects: Option<&OrderEffects>,
+        now: OffsetDateTime,
+    ) -> (OffsetDateTime, Option<AddedRange>) {
+        effects.map_or_else(
+            || (now.max(self.updated_at), Some(AddedRange::NOTHING)),
+            |effects| (effects.at.unwrap_or(now), effects.range),
+        )
     }
 
     /// Returns the documents of a kind.
