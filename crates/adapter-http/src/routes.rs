@@ -38,10 +38,7 @@ pub(crate) fn operations() -> [(&'static str, Vec<MethodRoutes>); 23] {
         (create_form::PATH, vec![on(POST, create_form::create)]),
         (
             path::ORDERS,
-            vec![
-                access(Kind::List, GET, list_orders::list),
-                access(Kind::Change, PUT, put::put),
-            ],
+            vec![access(Kind::List, GET, list_orders::list), access(Kind::Change, PUT, put::put)],
         ),
         (
             path::ORDER,

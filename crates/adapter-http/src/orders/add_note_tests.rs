@@ -43,7 +43,7 @@ async fn either_side_adds_a_note() {
             Ok(Changed::NoteAdded(note(author)))
         });
         let answer = ports.api().send(post(" Ring\ntwice. ")).await;
-        assert_eq!(answer.status, 201);
+        assert_eq!((answer.status.as_u16(), answer.header("location")), (201, PATH));
         let expected = json!({
             "at": "2026-11-21T12:00:00.000000Z", "author": author.as_str(), "text": "Ring\ntwice.",
         });

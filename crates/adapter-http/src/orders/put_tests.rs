@@ -64,9 +64,10 @@ async fn newest_order_is_changed_and_leaves_an_access() {
         let order = stored(request.order, &new_order("REFI-1", NOW));
         Ok(Changed::Amended(Box::new(order.into())))
     });
-    ports.reader.expect_order().returning(|_, id| {
-        Ok(Some(MaybeErased::Whole(stored(id, &new_order("REFI-1", NOW)))))
-    });
+    ports
+        .reader
+        .expect_order()
+        .returning(|_, id| Ok(Some(MaybeErased::Whole(stored(id, &new_order("REFI-1", NOW))))));
     let api = ports.api();
     let tag = api.send(TestApi::get("/api/order/7")).await.header("etag").to_owned();
     let answer = api.send(put(PATH).insert_header(("if-match", tag.clone()))).await;

@@ -20,9 +20,7 @@ use crate::{
         self, Appointment, AppointmentTime, ConversionError, Moment, Zone, parse_date, parse_time,
         parse_utc,
     },
-    request::{
-        Code, Line, Object, Sent, Text as _, Violation, ViolationCode, rules::violations,
-    },
+    request::{Code, Line, Object, Sent, Text as _, Violation, ViolationCode, rules::violations},
 };
 
 /// A valid order, and notes for the client.

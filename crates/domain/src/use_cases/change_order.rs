@@ -8,8 +8,8 @@ use crate::{
     api_key::{ApiKey, Owner, Party},
     idempotency::IdempotentRequest,
     order::{
-        Actor, FileNumber, Order, OrderBefore, OrderCommand, OrderId, OrderRequest, OrderStatus, ParsedOrder,
-        Refusal, SigningServiceId,
+        Actor, FileNumber, Order, OrderBefore, OrderCommand, OrderId, OrderRequest, OrderStatus,
+        ParsedOrder, Refusal, SigningServiceId,
         change::Amendment,
         change_request::{CancelRequest, ChangeRequest},
     },

@@ -135,9 +135,7 @@ impl CreateOrder {
         let parsed = request.parse_beside(has_documents);
         let unknown = self.unknown_service(service).await?;
         let ParsedOrder { order, utc_disagreements } = match (parsed, unknown) {
-            (Ok(parsed), None)
-                if faults.is_empty() && !no_documents && other_number.is_none() =>
-            {
+            (Ok(parsed), None) if faults.is_empty() && !no_documents && other_number.is_none() => {
                 parsed
             }
             (parsed, unknown) => {

@@ -7,8 +7,8 @@ use crate::{
     document::StoredDocument,
     idempotency::{Answered, Attempt},
     order::{
-        ChangeKind, OrderId, OrderRequest, OrderStatus, ParsedOrder, Refusal, StoredOrder,
-        Upsert, change::Amendment,
+        ChangeKind, OrderId, OrderRequest, OrderStatus, ParsedOrder, Refusal, StoredOrder, Upsert,
+        change::Amendment,
     },
     ports::{Cursor, ListFilter, ListedOrder, PageQuery, WriteError},
     precondition::OrderPrecondition,
@@ -220,10 +220,7 @@ impl PutOrder {
 
 /// Returns whether a request fails for what it asks for. Others may succeed when they are repeated.
 fn is_final(error: &OrderError) -> bool {
-    !matches!(
-        error,
-        OrderError::Forbidden | OrderError::InProgress { .. } | OrderError::Store(_)
-    )
+    !matches!(error, OrderError::Forbidden | OrderError::InProgress { .. } | OrderError::Store(_))
 }
 
 /// Notes the order of a request in its access.
@@ -239,9 +236,10 @@ fn note(access: &BegunAccess, outcome: &Result<PutOutcome, OrderError>) {
 /// notary was only by number.
 fn as_of(mut order: StoredOrder, at: OffsetDateTime) -> ListedOrder {
     order.changes.retain(|change| change.at <= at);
-    let (status, notary_id) = order.changes.last().map_or((OrderStatus::NEW, None), |change| {
-        (change.status.clone(), change.notary_id)
-    });
+    let (status, notary_id) = order
+        .changes
+        .last()
+        .map_or((OrderStatus::NEW, None), |change| (change.status.clone(), change.notary_id));
     if notary_id != order.notary_id {
         order.notary = None;
     }

@@ -309,10 +309,7 @@ async fn repeat_of_a_change_gets_the_order_as_it_was_then() {
         [(Some(order(9, "NEW")), true), (Some(order(7, "CANCELLED")), true), (None, false)]
     {
         let mut mocks = mocks_of_changed();
-        mocks
-            .idempotency
-            .expect_claim()
-            .returning(move |_, _, _| Err(in_use(answered(Some(at)))));
+        mocks.idempotency.expect_claim().returning(move |_, _, _| Err(in_use(answered(Some(at)))));
         let used = || in_use(answered(Some(at)));
         let (use_case, _) = with(mocks, vec![newest], vec![Err(used())], vec![Err(used())]);
         let outcome = use_case.run(Put { may_create, ..put() }, Some(&attempt())).await;
