@@ -4,7 +4,7 @@ mod admin;
 mod change;
 mod erase;
 mod idempotency;
-pub(crate) mod list;
+mod list;
 pub(crate) mod read;
 mod update;
 mod uploads;

@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// The terms of an order that becomes its client's newest with a file number.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub(crate) struct Newest<'a> {
     /// The file number, in the form in which file numbers are compared.
     pub(crate) file_number: &'a str,

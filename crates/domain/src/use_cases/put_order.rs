@@ -103,10 +103,11 @@ impl PutOrder {
         let mut barred: Option<(Upsert, OrderError)> = None;
         for _ in 0..ATTEMPTS {
             let upsert = self.decide(changer.owner, &put.file_number).await?;
-            match barred.take() {
-                // The client has no newer order, so another client's bars the file number.
-                Some((before, error)) if before == upsert => return Err(error),
-                _ => {}
+            // The client has no newer order, so another client's bars the file number.
+            if let Some((before, error)) = barred.take()
+                && before == upsert
+            {
+                return Err(error);
             }
             match upsert {
                 Upsert::Change(id) => {

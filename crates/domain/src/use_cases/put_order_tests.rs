@@ -76,13 +76,12 @@ fn with(
     creations: Outcomes<OrderId>,
     changes: Outcomes<()>,
 ) -> (PutOrder, Seen) {
-    let found: Arc<Mutex<VecDeque<_>>> = Arc::new(Mutex::new(newest.into()));
-    let look = Arc::clone(&found);
+    let newest: Mutex<VecDeque<_>> = Mutex::new(newest.into());
     mocks.reader.expect_page().returning(move |_, query| {
         assert_eq!((query.filter.file_number.as_deref(), query.limit), (Some("REFI-1"), 1));
-        let mut found = look.lock().unwrap();
-        let newest = if found.len() > 1 { found.pop_front() } else { found.front().cloned() };
-        let items = newest.flatten().map(ListedOrder::from).into_iter().collect();
+        let mut newest = newest.lock().unwrap();
+        let found = if newest.len() > 1 { newest.pop_front() } else { newest.front().cloned() };
+        let items = found.flatten().map(ListedOrder::from).into_iter().collect();
         Ok(Some(Page { items, has_older: false, has_newer: false, stopped_at: None }))
     });
     mocks

@@ -171,4 +171,13 @@ pub(super) mod tests {
     pub(in crate::order::change) fn held() -> OrderBefore {
         OrderBefore { held_until: Some(NOW + Duration::MICROSECOND), ..before() }
     }
+    /// Whatever the clock of the instance.
+    #[test]
+    fn request_that_changes_nothing_is_answered_as_of_the_last_change() {
+        for (now, at) in [(NOW, NOW), (SEEN - Duration::HOUR, SEEN)] {
+            assert_eq!(before().answer(None, now), (at, Some(AddedRange::NOTHING)));
+        }
+        let changed = OrderEffects { at: Some(NOW), ..OrderEffects::default() };
+        assert_eq!(before().answer(Some(&changed), SEEN), (NOW, None));
+    }
 }

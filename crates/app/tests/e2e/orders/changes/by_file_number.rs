@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use domain::{
     api_key::{ClientId, Scope},
     order::{OrderId, SigningServiceId},
+    ports::Clock as _,
     use_cases::keys::manage_keys::KeyTerms,
 };
 use futures_util::future::join_all;
