@@ -43,7 +43,7 @@ pub async fn one_of_concurrent_orders_after_the_newest_is_created(storage: &Stor
             assert!(of_that_one, "{error}");
         }
         after = Some(*id);
-        assert_eq!(storage.stats().await.events, usize::try_from(round).unwrap());
+        assert_eq!(storage.stats().await.events, u64::try_from(round).unwrap());
     }
 }
 
