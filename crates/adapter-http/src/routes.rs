@@ -14,7 +14,7 @@ use crate::{
     console, docs_page, home_page, list_services, openapi, ops,
     orders::{
         add_documents, add_note, archive, change, create_form, create_json, list_accesses,
-        list_changes, list_orders, path, read_document, read_order, withdraw,
+        list_changes, list_orders, path, put, read_document, read_order, withdraw,
     },
     read_key,
     respond::{
@@ -36,7 +36,10 @@ pub(crate) fn operations() -> [(&'static str, Vec<MethodRoutes>); 24] {
     [
         (create_json::PATH, vec![on(POST, create_json::create)]),
         (create_form::PATH, vec![on(POST, create_form::create)]),
-        (path::ORDERS, vec![access(Kind::List, GET, list_orders::list)]),
+        (
+            path::ORDERS,
+            vec![access(Kind::List, GET, list_orders::list), access(Kind::Change, PUT, put::put)],
+        ),
         // Before the path of an order, which fits it, too.
         (path::CHANGES, vec![access(Kind::List, GET, list_changes::list)]),
         (

@@ -111,6 +111,7 @@ fn operations() -> [(Method, &'static str, AccessKind); 20] {
     [
         (Method::GET, "", Kind::List),
         (Method::GET, "/changes", Kind::List),
+        (Method::PUT, "?file_number=F-1", Kind::Change),
         (Method::GET, "/7", Kind::Read),
         (Method::HEAD, "/7", Kind::Read),
         (Method::PUT, "/7", Kind::Change),

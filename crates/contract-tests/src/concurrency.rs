@@ -9,7 +9,9 @@ macro_rules! concurrency_contracts {
         mod order_repo {
             $crate::obligations!(order_repo, super::$storage().await;
                 order_is_found_as_created, duplicate_writes_nothing,
-                one_of_concurrent_orders_is_created, creating_an_order_adopts_its_uploads,
+                one_of_concurrent_orders_is_created,
+                one_of_concurrent_orders_after_the_newest_is_created,
+                creating_an_order_adopts_its_uploads,
                 order_with_swept_upload_is_rejected,
                 one_of_concurrent_changes_of_a_version_is_stored,
                 concurrent_amendments_and_changes_are_one_after_the_other,

@@ -52,6 +52,8 @@ macro_rules! contract {
             order_is_found_as_created, file_number_is_free_exactly_at_window_end,
             window_of_zero_makes_no_duplicate, file_numbers_are_compared_exactly,
             duplicate_writes_nothing, one_of_concurrent_orders_is_created,
+            one_of_concurrent_orders_after_the_newest_is_created,
+            order_follows_only_the_newest_of_its_client, amendment_is_stored_under_its_key,
             creating_an_order_adopts_its_uploads, order_with_swept_upload_is_rejected,
             test_and_real_orders_do_not_share_file_numbers,
             order_whose_record_cannot_be_read_changes_all_the_same,

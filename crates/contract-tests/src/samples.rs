@@ -309,6 +309,7 @@ pub fn new_order(file_number: &str, created_at: OffsetDateTime) -> NewOrder {
         created_at,
         is_test: false,
         idempotent_request: None,
+        only_after: None,
     }
 }
 

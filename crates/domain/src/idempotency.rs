@@ -94,19 +94,26 @@ pub enum KeyUse {
     Answered(Answered),
 }
 
-/// A request that created an order or added documents. Neither response ever changes, so what was
-/// stored stands for the response.
+/// A request that created an order, added documents or changed an order by its file number. What was stored stands
+/// for the response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Answered {
     /// Hash of the request.
     pub fingerprint: Fingerprint,
     /// The order.
     pub order_id: OrderId,
-    /// The documents that the request added; `None` if it created the order.
+    /// The documents that the request added; `None` if it created or changed the order.
     pub added: Option<AddedRange>,
+    /// The instant as of which the order is the answer, if the request changed it; `None` for others.
+    pub changed_at: Option<OffsetDateTime>,
 }
 
 impl Answered {
+    /// Returns whether an attempt to create an order repeats the request.
+    pub(crate) fn creates_again(&self, attempt: &Attempt) -> bool {
+        self.fingerprint == attempt.fingerprint && self.added.is_none() && self.changed_at.is_none()
+    }
+
     /// Returns what the request added to an order, if an attempt to add to that order repeats it.
     pub(crate) fn added_again(&self, order: OrderId, attempt: &Attempt) -> Option<AddedRange> {
         let is_repeat = self.fingerprint == attempt.fingerprint && self.order_id == order;

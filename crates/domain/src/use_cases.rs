@@ -14,6 +14,7 @@ pub mod intake;
 pub mod keys;
 pub mod note_downloads;
 pub mod order_error;
+pub mod put_order;
 pub mod read_order;
 pub mod scan_documents;
 pub mod services;

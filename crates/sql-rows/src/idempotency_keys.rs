@@ -59,7 +59,8 @@ impl KeyRow {
         }
     }
 
-    /// Returns the row of a request that created an order, or added documents to it.
+    /// Returns the row of a request that created an order, changed it or added documents to it. The instant is that
+    /// of the change, or as of which the order was so already.
     pub fn answered(
         IdempotentRequest { attempt, kept_until }: &IdempotentRequest,
         order_id: i64,
@@ -100,6 +101,7 @@ pub struct KeyUseRow {
     party: i64,
     fingerprint: Option<Vec<u8>>,
     order_id: Option<i64>,
+    taken_at: Utc,
     kept_until: Utc,
     first_document: Option<i32>,
     documents: Option<i32>,
@@ -121,7 +123,12 @@ impl KeyUseRow {
         };
         let added = self.first_document.zip(self.documents).zip(self.documents_stored);
         let added = added.map(range).transpose()?;
-        Ok(KeyUse::Answered(Answered { fingerprint, order_id: OrderId(order_id), added }))
+        let order_id = OrderId(order_id);
+        let (added, changed_at) = match added {
+            Some(AddedRange::NOTHING) => (None, Some(self.taken_at.0)),
+            added => (added, None),
+        };
+        Ok(KeyUse::Answered(Answered { fingerprint, order_id, added, changed_at }))
     }
 }
 

@@ -4,10 +4,13 @@ use actix_web::{HttpMessage as _, HttpRequest, http::header, web};
 use bytes::Bytes;
 use domain::{
     api_key::ApiKey,
-    request::{Object, ViolationCode, whole_characters},
+    request::{Object, ViolationCode, rules::unknown_members, whole_characters},
 };
 use encoding_rs::UTF_8;
-use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::{
+    Deserialize,
+    de::{DeserializeOwned, IgnoredAny},
+};
 
 use crate::{
     admission::limits::Shares,
@@ -100,6 +103,31 @@ pub(crate) async fn read_optional_object<T: DeserializeOwned + Default>(
     check_head(request)?;
     object(&body)
 }
+
+/// Refuses a JSON body with members, for an operation that needs none. Other bodies are ignored: many clients send
+/// something with each `POST`.
+pub(crate) async fn refuse_members(
+    request: &HttpRequest,
+    payload: web::Payload,
+    limit: &Shares,
+    key: &ApiKey,
+) -> Result<(), Problem> {
+    if !request.content_type().eq_ignore_ascii_case("application/json") {
+        return Ok(());
+    }
+    let body: Object<NoMembers> = read_optional_object(request, payload, limit, key).await?;
+    let unknown: Vec<_> = unknown_members(&body, "").map(FieldProblem::from).collect();
+    if unknown.is_empty() {
+        Ok(())
+    } else {
+        Err(Problem::invalid(ProblemCode::ValidationFailed, unknown))
+    }
+}
+
+/// The members of an object that has none.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct NoMembers {}
 
 fn is_blank(body: &[u8]) -> bool {
     let body = UTF_8.decode_with_bom_removal(body).0;

@@ -426,6 +426,11 @@ fn problems_are_those_of_the_service() {
         invalid(vec![violation("/text", ViolationCode::Blank, "must not be blank")]),
         invalid_webhook(violation("/url", ViolationCode::NotAllowed, not_public)),
         invalid_webhook(violation("/since", ViolationCode::Required, "is required")),
+        invalid_webhook(violation(
+            "/to",
+            ViolationCode::UnknownMember,
+            "is not a member of this request",
+        )),
         Problem::invalid(ProblemCode::ValidationFailed, vec![invalid_limit]),
         bad_document(DocumentFault::ContentMismatch(Some("RTF; save it as .docx or PDF"))),
         bad_document(DocumentFault::Encrypted),

@@ -60,8 +60,12 @@ async fn order_is_checked_before_the_documents_are_read() {
 #[actix_web::test]
 async fn key_of_another_request_is_rejected() {
     let mut ports = with_order();
-    let answered =
-        Answered { fingerprint: Fingerprint([0; 32]), order_id: OrderId(7), added: None };
+    let answered = Answered {
+        fingerprint: Fingerprint([0; 32]),
+        order_id: OrderId(7),
+        added: None,
+        changed_at: None,
+    };
     ports
         .idempotency
         .expect_claim()

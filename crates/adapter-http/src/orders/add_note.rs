@@ -1,6 +1,6 @@
 //! `POST /api/order/{order_id}/notes`: either side adds a note to an order.
 
-use actix_web::{HttpRequest, HttpResponse, web};
+use actix_web::{HttpRequest, HttpResponse, http::header, web};
 use domain::{
     order::change_request::{NoteBody, NoteRequest},
     use_cases::{add_note::AddedNote, order_error::OrderError},
@@ -46,6 +46,7 @@ pub(crate) async fn add(
     let messages = ["note added", "note added before, answered again"];
     note(&request, |notes| notes.message = Some(messages[usize::from(replayed)]));
     let mut answer = HttpResponse::Created();
+    answer.insert_header((header::LOCATION, path::of_notes(&api.base_path, id)));
     if replayed {
         api.metrics.replays.inc();
         answer.insert_header((IDEMPOTENCY_REPLAYED, "true"));

@@ -43,7 +43,7 @@ async fn either_side_adds_a_note() {
             Ok(Changed::NoteAdded(note(author)))
         });
         let answer = ports.api().send(post(" Ring\ntwice. ")).await;
-        assert_eq!(answer.status, 201);
+        assert_eq!((answer.status.as_u16(), answer.header("location")), (201, PATH));
         let expected = json!({
             "at": "2026-11-21T12:00:00.000000Z", "author": author.as_str(), "text": "Ring\ntwice.",
         });
@@ -73,7 +73,8 @@ async fn repeat_is_marked() {
     ports.orders.expect_change().returning(|new| {
         let fingerprint = new.idempotent_request.as_ref().unwrap().attempt.fingerprint;
         let added = Some(AddedRange { first_position: 0, count: 1, total: 0 });
-        let answered = Answered { fingerprint, order_id: OrderId(7), added };
+        let order_id = OrderId(7);
+        let answered = Answered { fingerprint, order_id, added, changed_at: None };
         Err(WriteError::KeyInUse(KeyUse::Answered(answered)))
     });
     ports.reader.expect_notes().returning(|_, _, _| {

@@ -1,7 +1,7 @@
 //! `PUT` and `PATCH /api/order/{order_id}` and `POST /api/order/{order_id}/cancel`: the client changes an
 //! order, its signing service sets the status and the notary, and either side cancels it.
 
-use actix_web::{HttpRequest, HttpResponse, http::header, web};
+use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder, http::header, web};
 use domain::{
     api_key::{ApiKey, Party, Scope},
     order::change_request::{CancelRequest, ChangeRequest},
@@ -93,10 +93,19 @@ pub(super) fn scope_of_either_side(key: &ApiKey) -> Scope {
 
 /// Answers with the record and the validator, so that the client can change the order again.
 fn answer(request: &HttpRequest, order: &ListedOrder, message: &'static str) -> HttpResponse {
+    begin(request, order, message).json(OrderRecord::listed(order))
+}
+
+/// Begins such an answer.
+pub(super) fn begin(
+    request: &HttpRequest,
+    order: &ListedOrder,
+    message: &'static str,
+) -> HttpResponseBuilder {
     note(request, |notes| notes.message = Some(message));
     let mut answer = HttpResponse::Ok();
     answer.insert_header(header::ETag(version::tag(&order.stored)));
-    answer.json(OrderRecord::listed(order))
+    answer
 }
 
 #[cfg(test)]

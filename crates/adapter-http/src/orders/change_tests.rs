@@ -249,7 +249,7 @@ async fn client_replaces_the_details_and_gets_the_record() {
     assert!(answer.body.get("history").is_none() && answer.body.get("details").is_none());
     assert!(answer.header("etag").starts_with('"'));
     let amendments = amendments.lock().unwrap();
-    let (owner, Amendment { precondition, order }) = &amendments[0];
+    let (owner, Amendment { precondition, order, .. }) = &amendments[0];
     let expected = OrderPrecondition::expecting(vec![NOW]);
     assert_eq!((owner, precondition), (&Some(OWNER), &expected));
     let read = serde_json::to_value(OrderRequest::of(order)).unwrap();

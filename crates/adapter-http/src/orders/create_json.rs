@@ -64,7 +64,7 @@ pub(crate) fn name_the_form(problem: Problem) -> Problem {
 }
 
 /// Logs the order of a client that has disconnected before the answer.
-fn log_unanswered(outcome: Result<CreatedOrder, Problem>) {
+pub(super) fn log_unanswered(outcome: Result<CreatedOrder, Problem>) {
     if let Ok(CreatedOrder { stored, replayed: false, .. }) = outcome {
         tracing::info!(
             api_key = stored.api_key.0,

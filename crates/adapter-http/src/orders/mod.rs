@@ -15,6 +15,7 @@ pub(crate) mod list_changes;
 pub(crate) mod list_orders;
 pub(crate) mod path;
 mod problems;
+pub(crate) mod put;
 pub(crate) mod read_document;
 pub(crate) mod read_order;
 pub(crate) mod record;

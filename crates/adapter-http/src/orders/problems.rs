@@ -9,7 +9,10 @@ use domain::{
     use_cases::order_error::{OrderError, Rejection},
 };
 
-use crate::respond::problem::{FieldProblem, Problem, ProblemCode};
+use crate::{
+    admission::preconditions::nothing_to_match,
+    respond::problem::{FieldProblem, Problem, ProblemCode},
+};
 
 impl From<OrderError> for Problem {
     fn from(error: OrderError) -> Self {
@@ -40,6 +43,7 @@ impl From<OrderError> for Problem {
                 "A precondition is false, so nothing was changed. Read the order or the document again, and \
                  send its ETag in If-Match.",
             ),
+            OrderError::NothingToChange => nothing_to_match(),
             OrderError::Cancelled => Self::new(
                 ProblemCode::OrderCancelled,
                 "The order is cancelled. A cancelled order does not change.",

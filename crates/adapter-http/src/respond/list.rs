@@ -30,7 +30,7 @@ const CURSORS: [&str; 2] = [STARTING_AFTER, ENDING_BEFORE];
 /// The parameters of a URL. Each is read once, by its name and its rule. One that is never read is unknown.
 pub(crate) struct Parameters {
     sent: Vec<Parameter>,
-    /// Conflicts between parameters.
+    /// Conflicts between parameters, and missing ones.
     conflicts: Vec<FieldProblem>,
 }
 
@@ -84,6 +84,23 @@ impl Parameters {
                 None
             }
         }
+    }
+
+    /// Reads the only parameter of a path, which must be there, by its rule.
+    pub(crate) fn only<T>(
+        query: &str,
+        name: &'static str,
+        rule: impl FnOnce(&str) -> Result<T, Fault>,
+    ) -> Result<T, Problem> {
+        let mut parameters = Self::of(query);
+        let read = parameters.read(name, rule);
+        if !parameters.has(name) {
+            let code = ViolationCode::Required.as_str();
+            let missing = FieldProblem::of_parameter(name, code, "is required");
+            parameters.conflicts.push(missing);
+        }
+        parameters.end()?;
+        read.ok_or_else(Problem::internal)
     }
 
     fn has(&self, name: &str) -> bool {

@@ -25,7 +25,7 @@ use crate::{
     },
     state::State,
     webhooks::{
-        endpoint::{find, note_webhook},
+        endpoint::{find, find_without_members, note_webhook},
         path,
         problems::{invalid, replay_in_progress},
         record::DeliveryRecord,
@@ -50,8 +50,13 @@ pub(crate) async fn list(request: HttpRequest, api: State) -> Answer {
     list::page(&request, url, &paging, Others::from(&page), records)
 }
 
-pub(crate) async fn test(preconditions: Preconditions, request: HttpRequest, api: State) -> Answer {
-    let (owner, id) = find(&request, &api).await?;
+pub(crate) async fn test(
+    preconditions: Preconditions,
+    request: HttpRequest,
+    payload: web::Payload,
+    api: State,
+) -> Answer {
+    let (owner, id) = find_without_members(&request, payload, &api).await?;
     let delivery = api.webhooks.test(owner, id, &version::of_webhook(&preconditions)).await?;
     note_webhook(&request, id, "webhook test accepted");
     Ok(HttpResponse::Accepted().json(Accepted { delivery_id: delivery.0 }))
@@ -60,9 +65,10 @@ pub(crate) async fn test(preconditions: Preconditions, request: HttpRequest, api
 pub(crate) async fn replay_delivery(
     preconditions: Preconditions,
     request: HttpRequest,
+    payload: web::Payload,
     api: State,
 ) -> Answer {
-    let (owner, id) = find(&request, &api).await?;
+    let (owner, id) = find_without_members(&request, payload, &api).await?;
     let delivery = path::delivery_id(&request)?;
     let precondition = version::of_webhook(&preconditions);
     api.webhooks.replay_delivery(owner, id, delivery, &precondition).await?;

@@ -76,9 +76,10 @@ pub(crate) async fn delete(
 pub(crate) async fn rotate_secret(
     preconditions: Preconditions,
     request: HttpRequest,
+    payload: web::Payload,
     api: State,
 ) -> Answer {
-    let (owner, id) = find(&request, &api).await?;
+    let (owner, id) = find_without_members(&request, payload, &api).await?;
     let precondition = version::of_webhook(&preconditions);
     let secret = api.webhooks.rotate_secret(owner, id, &precondition).await?;
     note_webhook(&request, id, "webhook secret rotated");
@@ -89,6 +90,19 @@ pub(crate) async fn rotate_secret(
 pub(super) async fn find(request: &HttpRequest, api: &Api) -> Result<(Owner, EndpointId), Problem> {
     let key = admit(request, &api.admission, Policy::Webhooks).await?;
     let id = path::webhook_id(request)?;
+    api.answers.hold(request, key.party()).await?;
+    Ok((key.owner(), id))
+}
+
+/// Like [`find`], for a request that says everything by its path.
+pub(super) async fn find_without_members(
+    request: &HttpRequest,
+    payload: web::Payload,
+    api: &Api,
+) -> Result<(Owner, EndpointId), Problem> {
+    let key = admit(request, &api.admission, Policy::Webhooks).await?;
+    let id = path::webhook_id(request)?;
+    json::refuse_members(request, payload, &api.json_bodies, &key).await?;
     api.answers.hold(request, key.party()).await?;
     Ok((key.owner(), id))
 }

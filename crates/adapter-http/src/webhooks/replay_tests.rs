@@ -23,6 +23,41 @@ async fn test_is_accepted() {
     assert_eq!((answer.status.as_u16(), answer.body), (202, json!({ "delivery_id": 12 })));
 }
 
+/// An option that the service does not know would be lost.
+#[actix_web::test]
+async fn requests_that_need_no_members_refuse_any() {
+    // The mocks have no expectations: nothing is done.
+    let api = Ports::new().api();
+    for path in ["rotate-secret", "test", "deliveries/12/replay"] {
+        let path = format!("/api/webhooks/3/{path}");
+        let answer = api.send(TestApi::post(&path).set_json(json!({ "a": null, "b": 1 }))).await;
+        assert_eq!(answer.errors(), [("/a", "unknown_member"), ("/b", "unknown_member")]);
+        let answer = api.send(TestApi::post(&path).set_json(json!(["a"]))).await;
+        assert_eq!(answer.errors(), [("", "wrong_type")]);
+    }
+}
+
+#[actix_web::test]
+async fn body_without_members_is_no_reason_to_send_no_test() {
+    for (kind, body) in [
+        ("application/json", ""),
+        ("application/json", "{}"),
+        ("application/json", "null"),
+        ("application/x-www-form-urlencoded", "{}"),
+        ("text/plain", "anything"),
+    ] {
+        let mut ports = Ports::new();
+        ports
+            .deliveries
+            .expect_add_test()
+            .once()
+            .returning(|_, _, _, _, _| Ok(Some(WebhookDeliveryId(12))));
+        let request = TestApi::post("/api/webhooks/3/test").insert_header(("content-type", kind));
+        let answer = ports.api().send(request.set_payload(body)).await;
+        assert_eq!(answer.status, 202, "{kind} {body}");
+    }
+}
+
 #[actix_web::test]
 async fn test_of_a_disabled_webhook_is_a_conflict() {
     let mut ports = Ports::new();

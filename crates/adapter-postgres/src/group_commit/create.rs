@@ -7,10 +7,10 @@ use std::{
     time::Duration,
 };
 
-use diesel::prelude::*;
+use diesel::{dsl::not, prelude::*};
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{order::OrderId, ports::WriteError};
-use sql_rows::{BatchObserver, Utc, orders::PendingOrder, schema::orders};
+use sql_rows::{BatchObserver, Prepared, Utc, orders::PendingOrder, schema::orders};
 use tokio::{
     sync::{
         Mutex,
@@ -275,14 +275,14 @@ async fn reasons(
 ) -> Result<Vec<Option<WriteError>>, Failure> {
     let Some(first) = rejected.first() else { return Ok(Vec::new()) };
     let file_numbers = rejected.iter().map(|waiting| &*waiting.order.row.file_number);
-    let holders: Vec<(String, Utc)> = orders::table
+    let holders: Vec<(String, (i64, i64, Utc))> = orders::table
         .filter(orders::file_number.eq_any(file_numbers))
         .filter(orders::is_test.eq(first.order.row.is_test))
         .filter(orders::holds_file_number)
-        .select((orders::file_number, orders::created_at))
+        .select((orders::file_number, (orders::id, orders::client_id, orders::created_at)))
         .load(connection)
         .await?;
-    let held_since: HashMap<String, Utc> = holders.into_iter().collect();
+    let holders: HashMap<String, (i64, i64, Utc)> = holders.into_iter().collect();
     let mut reasons = Vec::with_capacity(rejected.len());
     for Waiting { order, .. } in rejected {
         let mut key_use = None;
@@ -290,14 +290,35 @@ async fn reasons(
             let now = order.row.created_at;
             key_use = in_use(connection, &request.attempt.claim, now).await?;
         }
-        let held_since = held_since
-            .get(&order.row.file_number)
-            .filter(|created_at| **created_at > order.window_opens_at);
+        let bars = |(id, client, created_at): &&(i64, i64, Utc)| {
+            let is_own = *client == order.row.client_id;
+            *created_at > order.window_opens_at && order.only_after != Some(*id)
+                || order.only_after.is_some_and(|after| is_own && *id > after)
+        };
+        let barred_since = match holders.get(&order.row.file_number).filter(bars) {
+            Some((.., created_at)) => Some(*created_at),
+            None => newer_order(connection, order).await?,
+        };
         let duplicate =
-            held_since.map(|created_at| WriteError::Duplicate { created_at: created_at.0 });
+            barred_since.map(|created_at| WriteError::Duplicate { created_at: created_at.0 });
         reasons.push(key_use.map(WriteError::KeyInUse).or(duplicate));
     }
     Ok(reasons)
+}
+
+/// Returns the creation of an order that is newer than the client's newest may be, and holds no file number any
+/// more.
+async fn newer_order(
+    connection: &mut AsyncPgConnection,
+    PendingOrder { row, only_after, .. }: &PendingOrder,
+) -> Result<Option<Utc>, Failure> {
+    let Some(after) = only_after else { return Ok(None) };
+    let newer = orders::table
+        .filter(orders::file_number.eq(&row.file_number).and(orders::client_id.eq(row.client_id)))
+        .filter(orders::is_test.eq(row.is_test).and(not(orders::holds_file_number)))
+        .filter(orders::erased_at.is_null().and(orders::id.gt(*after)))
+        .select(orders::created_at);
+    Ok(Prepared(newer.limit(1)).get_result(connection).await.optional()?)
 }
 
 /// Replies to orders that were not created. A constraint names the fault of the only order. Any

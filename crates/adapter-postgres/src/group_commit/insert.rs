@@ -25,10 +25,12 @@ const ANNOUNCE: &str = "(SELECT pg_advisory_xact_lock_shared(28530, 'orders'::re
 
 /// The statement creates the orders of a batch, all in one transaction:
 ///
-/// 1. `candidates`: leaves out orders whose file number or idempotency key is in use. It takes no
+/// 1. `candidates`: leaves out orders whose file number or idempotency key is in use, or whose client has a newer
+///    one than it may have. It takes no
 ///    lock, so that another system that updates an order delays no other order. Subqueries and
 ///    `LIMIT` keep the planner from a join: one index lookup per order, in every plan.
-/// 2. `held`, `released`: takes the file number from an order that the window no longer covers. That
+/// 2. `held`, `released`: takes the file number from an order that the window no longer covers, or that the new
+///    one follows. That
 ///    waits shortly for other systems that update it, so only a batch of one does it.
 /// 3. `created`: inserts the orders, and leaves out those whose file number another statement took
 ///    meanwhile. [`ANNOUNCE`] and [`DURABLE`] run once before the first insert. Counts the rows of
@@ -45,13 +47,20 @@ static STATEMENT: LazyLock<String> = LazyLock::new(|| {
         "WITH candidates AS (\
             SELECT c.*, h.id AS holder \
             FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, \
-                $25, $26) \
+                $25, $26, $29) \
             AS c (file_number, details, client_id, api_key_id, signing_service_id, starts_at, \
                 ends_at, created_at, window_opens_at, key_party, digest, token, fingerprint, \
-                kept_until, signing_date, search_text) \
-            LEFT JOIN LATERAL (SELECT id, created_at FROM orders WHERE file_number = c.file_number \
-                AND is_test = $1 AND holds_file_number LIMIT 1) AS h ON true \
-            WHERE (h.created_at <= c.window_opens_at) IS NOT FALSE AND ($24 OR h.id IS NULL) \
+                kept_until, signing_date, search_text, only_after) \
+            LEFT JOIN LATERAL (SELECT id, client_id, created_at FROM orders \
+                WHERE file_number = c.file_number AND is_test = $1 AND holds_file_number LIMIT 1) \
+                AS h ON true \
+            WHERE (h.created_at <= c.window_opens_at OR h.id IS NOT DISTINCT FROM c.only_after) \
+                IS NOT FALSE AND ($24 OR h.id IS NULL) \
+            AND (c.only_after IS NULL \
+                OR (h.client_id = c.client_id AND h.id > c.only_after) IS NOT TRUE \
+                AND (SELECT o.id FROM orders AS o WHERE o.file_number = c.file_number \
+                    AND o.client_id = c.client_id AND o.is_test = $1 AND NOT o.holds_file_number \
+                    AND o.erased_at IS NULL AND o.id > c.only_after LIMIT 1) IS NULL) \
             AND (SELECT idempotency_key_in_use(k.kept_until, k.order_id, k.token, c.token, \
                 c.created_at) \
                 FROM idempotency_keys AS k WHERE k.party = c.key_party \
@@ -159,7 +168,8 @@ pub(crate) async fn insert_orders(
         .bind::<Array<Text>, _>(column(batch, |order| &*order.found_by.signing_date))
         .bind::<Array<Text>, _>(column(batch, |order| &*order.found_by.search_text))
         .bind::<Text, _>(milliseconds(lock))
-        .bind::<Array<Nullable<BigInt>>, _>(column(&documents, |(_, document)| document.crc32));
+        .bind::<Array<Nullable<BigInt>>, _>(column(&documents, |(_, document)| document.crc32))
+        .bind::<Array<Nullable<BigInt>>, _>(column(batch, |order| order.only_after));
     // Reads to the end: the rows arrive before the commit, and an error of the commit after them.
     Prepared(statement).get_results(connection).await
 }

@@ -51,11 +51,11 @@ pub(super) async fn change(
     let mut amended = None;
     if let Some(effects) = &effects {
         amended = write(connection, order, effects).await?;
-        if let Some(request) = &request.idempotent_request {
-            let row = KeyRow::answered(request, order.0, at, effects.range);
-            remember(connection, &row).await?;
-        }
         store_access(connection, request.access.as_ref()).await?;
+    }
+    if let Some(key) = &request.idempotent_request {
+        let (at, range) = before.answer(effects.as_ref(), request.at);
+        remember(connection, &KeyRow::answered(key, order.0, Utc(at), range)).await?;
     }
     Ok(match &request.command {
         OrderCommand::Amend(_) => {

@@ -105,6 +105,30 @@ async fn file_number_taken_during_the_batch_fails_no_other_order() {
     assert_eq!(database.sql("SELECT count(*) FROM orders"), "4");
 }
 
+/// Whatever the clocks of the instances: each order is later by a window than the one before.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_of_the_orders_that_instances_create_after_the_newest_is_created() {
+    let (stores, database) = two_stores().await;
+    let mut after = None;
+    for round in 1..=10 {
+        let calls = (0..32_usize).map(|call| {
+            let store = Arc::clone(&stores[call % 2]);
+            let at = NOW + Duration::DAY * round + WINDOW.0 * i32::try_from(call).unwrap();
+            let order = NewOrder { only_after: Some(after), ..new_order("F-1", at) };
+            tokio::spawn(async move { store.create(&order, WINDOW).await })
+        });
+        let outcomes = join_all(calls).await.into_iter().map(Result::unwrap);
+        let outcomes: Vec<_> = outcomes.collect();
+        let created: Vec<_> = outcomes.iter().filter_map(|outcome| outcome.as_ref().ok()).collect();
+        let [id] = created[..] else { panic!("{outcomes:?}") };
+        let is_barred = |outcome: &&_| matches!(outcome, Err(WriteError::Duplicate { .. }));
+        assert_eq!(outcomes.iter().filter(is_barred).count(), 31, "{outcomes:?}");
+        after = Some(*id);
+        assert_eq!(database.sql("SELECT count(*) FROM orders"), round.to_string());
+    }
+    assert_no_deadlock(&database);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn batches_of_two_instances_never_deadlock() {
     let (stores, database) = two_stores().await;

@@ -47,11 +47,11 @@ pub(super) fn change(
     let mut amended = None;
     if let Some(effects) = &effects {
         amended = write(connection, order, effects)?;
-        if let Some(request) = &request.idempotent_request {
-            let row = KeyRow::answered(request, order.0, at, effects.range);
-            remember(connection, &row)?;
-        }
         store_access(connection, request.access.as_ref())?;
+    }
+    if let Some(key) = &request.idempotent_request {
+        let (at, range) = before.answer(effects.as_ref(), request.at);
+        remember(connection, &KeyRow::answered(key, order.0, Utc(at), range))?;
     }
     Ok(match &request.command {
         OrderCommand::Amend(_) => {

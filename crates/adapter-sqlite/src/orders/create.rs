@@ -1,17 +1,26 @@
 //! Creates orders.
 
 use diesel::{dsl::not, prelude::*, result::Error, sqlite::SqliteConnection};
-use domain::{order::OrderId, ports::WriteError, webhook::EventType};
+use domain::{
+    api_key::{ClientId, Owner},
+    order::OrderId,
+    ports::{ListFilter, WriteError},
+    webhook::EventType,
+};
 use sql_rows::{
     Utc,
     documents::DocumentRow,
     events::NewEventRow,
     idempotency_keys::KeyRow,
-    orders::PendingOrder,
+    orders::{PendingOrder, lists::OrderList},
     schema::{documents, events, orders, uploads},
 };
+use time::OffsetDateTime;
 
-use super::idempotency::{in_use, remember};
+use super::{
+    idempotency::{in_use, remember},
+    list::load,
+};
 use crate::failure::Failure;
 
 /// Creates an order. A rejection has changed nothing.
@@ -25,6 +34,9 @@ pub(super) fn create(
     {
         return Err(WriteError::KeyInUse(key_use));
     }
+    if let Some(created_at) = newer_order(connection, &order)? {
+        return Err(WriteError::Duplicate { created_at });
+    }
     let order_id = insert(connection, &order)?;
     let documents = order.documents.into_iter().map(|row| DocumentRow { order_id, ..row });
     store_documents(connection, documents)?;
@@ -37,11 +49,25 @@ pub(super) fn create(
     Ok(OrderId(order_id))
 }
 
+/// Returns the creation of an order that is newer than the client's newest may be.
+fn newer_order(
+    connection: &mut SqliteConnection,
+    PendingOrder { row, only_after, .. }: &PendingOrder,
+) -> Result<Option<OffsetDateTime>, Failure> {
+    let Some(after) = only_after else { return Ok(None) };
+    let file_number = Some(row.file_number.clone());
+    let filter = ListFilter { file_number, ..ListFilter::default() };
+    let owner = Some(Owner::client(ClientId(row.client_id), row.is_test));
+    let (list, ids) = (OrderList { owner, filter: &filter }, after + 1..=i64::MAX);
+    let newer = load(connection, list, &ids, |orders| orders, true, 1)?;
+    Ok(newer.first().map(|order| order.stored.created_at))
+}
+
 /// The message of the trigger `orders_keep_file_numbers` of `migrations/`.
 const HELD: &str = "another order holds the file number";
 
 /// Inserts an order that takes its file number. Fails if the window of the order that holds the
-/// number is not over.
+/// number is not over, unless that is the one that it follows.
 fn insert(connection: &mut SqliteConnection, order: &PendingOrder) -> Result<i64, WriteError> {
     let holder = orders::table.filter(
         orders::file_number
@@ -60,7 +86,10 @@ fn insert(connection: &mut SqliteConnection, order: &PendingOrder) -> Result<i64
         id => return Ok(id.map_err(Failure::from)?),
     }
     // After the insertion, because most file numbers are new.
-    let released = diesel::update(holder.filter(orders::created_at.le(order.window_opens_at)))
+    let is_free = orders::created_at
+        .le(order.window_opens_at)
+        .or(orders::id.eq(order.only_after.unwrap_or_default()));
+    let released = diesel::update(holder.filter(is_free))
         .set(orders::holds_file_number.eq(false))
         .execute(connection)
         .map_err(Failure::from)?;

@@ -18,7 +18,8 @@ fn request(order: OrderId, command: OrderCommand) -> OrderCommandRequest {
 
 /// Returns the amendment of any version at an instant.
 pub fn amend(order: OrderId, amended: Box<Order>, at: OffsetDateTime) -> OrderCommandRequest {
-    let amendment = Amendment { precondition: OrderPrecondition::NONE, order: amended };
+    let amendment =
+        Amendment { precondition: OrderPrecondition::NONE, order: amended, only_open: false };
     OrderCommandRequest { at, ..request(order, OrderCommand::Amend(amendment)) }
 }
 

@@ -40,7 +40,7 @@ async fn create(storage: &Storage, number: &str, at: OffsetDateTime, attempt: &A
 /// Returns the use of a key by an attempt that created an order.
 fn answered(attempt: &Attempt, order_id: OrderId) -> KeyUse {
     let fingerprint = attempt.fingerprint;
-    KeyUse::Answered(Answered { fingerprint, order_id, added: None })
+    KeyUse::Answered(Answered { fingerprint, order_id, added: None, changed_at: None })
 }
 
 fn key() -> IdempotencyKey {

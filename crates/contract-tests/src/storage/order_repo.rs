@@ -21,6 +21,7 @@ mod adding;
 mod amending;
 pub(crate) mod changing;
 mod documents;
+mod following;
 mod noting;
 mod together;
 
@@ -30,6 +31,7 @@ pub(crate) use adding::{added, addition, addition_at};
 pub use amending::*;
 pub use changing::*;
 pub use documents::*;
+pub use following::*;
 pub use noting::*;
 pub use together::*;
 

@@ -107,7 +107,11 @@ mod tests {
             })
         };
         vec![
-            OrderCommand::Amend(Amendment { precondition: OrderPrecondition::NONE, order }),
+            OrderCommand::Amend(Amendment {
+                precondition: OrderPrecondition::NONE,
+                order,
+                only_open: false,
+            }),
             new(DocumentKind::ToSign, None),
             new(DocumentKind::ToSign, Some(0)),
             new(DocumentKind::Signed, None),

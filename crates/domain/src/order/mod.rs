@@ -17,6 +17,7 @@ mod request;
 pub mod search;
 mod stored;
 mod text;
+mod upsert;
 
 pub use change::{
     AddedRange, Due, MAX_NOTES, MAX_TOLD, OrderBefore, OrderCommand, OrderEffects, Refusal,
@@ -31,6 +32,7 @@ pub use stored::{
     READ_NOTE_BYTES, READ_NOTES, StoredOrder, after, fitting_notes,
 };
 pub use text::{FileNumber, MAX_NOTE, MAX_REASON, MAX_STATUS};
+pub use upsert::Upsert;
 
 pub use crate::people::{EmailAddress, InvalidEmail, SigningServiceId};
 

@@ -20,7 +20,7 @@ use crate::{
         self, Appointment, AppointmentTime, ConversionError, Moment, Zone, parse_date, parse_time,
         parse_utc,
     },
-    request::{Code, Object, Sent, Violation, ViolationCode, rules::violations},
+    request::{Code, Line, Object, Sent, Text as _, Violation, ViolationCode, rules::violations},
 };
 
 /// A valid order, and notes for the client.
@@ -41,6 +41,20 @@ impl OrderRequest {
     /// All violations of the request.
     pub fn parse(self) -> Result<ParsedOrder, Vec<Violation>> {
         self.parse_beside(false)
+    }
+
+    /// Gives the request a file number, unless it has one, or would lose one that stands elsewhere.
+    #[must_use]
+    pub(crate) fn or_file_number(self, number: &str) -> Self {
+        let mut given = self.clone();
+        match &mut given.signingDetailsFormData {
+            Sent::Value(details) if details.fileNumber.is_absent() => {
+                details.fileNumber = Sent::Value(Line::clean(number.to_owned()));
+            }
+            _ => return self,
+        }
+        let loses_one = misplaced(&given, false).len() < misplaced(&self, false).len();
+        if loses_one { self } else { given }
     }
 
     /// Parses the request like [`parse`](Self::parse). If it was sent with documents, what it says about

@@ -66,7 +66,7 @@ async fn add(mocks: Mocks, names: &[&str], key: bool) -> Result<AddedDocuments, 
 }
 
 fn answered(added: Option<AddedRange>) -> Answered {
-    Answered { fingerprint: attempt().fingerprint, order_id: ID, added }
+    Answered { fingerprint: attempt().fingerprint, order_id: ID, added, changed_at: None }
 }
 
 #[tokio::test]

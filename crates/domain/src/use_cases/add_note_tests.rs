@@ -105,7 +105,12 @@ async fn bound_key_notes_orders_of_its_service_only() {
 fn answered_as(order_id: OrderId, first: Option<u32>, fingerprint: u8) -> WriteError {
     let added = first.map(|first_position| AddedRange { first_position, count: 1, total: 0 });
     let fingerprint = Fingerprint([fingerprint; 32]);
-    WriteError::KeyInUse(KeyUse::Answered(Answered { fingerprint, order_id, added }))
+    WriteError::KeyInUse(KeyUse::Answered(Answered {
+        fingerprint,
+        order_id,
+        added,
+        changed_at: None,
+    }))
 }
 
 #[tokio::test]

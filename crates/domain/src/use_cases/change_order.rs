@@ -6,14 +6,16 @@ use time::OffsetDateTime;
 
 use crate::{
     api_key::{ApiKey, Owner, Party},
+    idempotency::IdempotentRequest,
     order::{
-        Actor, Order, OrderBefore, OrderCommand, OrderId, OrderRequest, OrderStatus, ParsedOrder,
-        Refusal, SigningServiceId,
+        Actor, FileNumber, Order, OrderBefore, OrderCommand, OrderId, OrderRequest, OrderStatus,
+        ParsedOrder, Refusal, SigningServiceId,
         change::Amendment,
         change_request::{CancelRequest, ChangeRequest},
     },
     ports::{
         Changed, Clock, ListedOrder, OrderCommandRequest, OrderReader, OrderRepo, OrderUpdate,
+        WriteError,
     },
     precondition::{OrderPrecondition, Versions},
     request::{Violation, ViolationCode},
@@ -112,34 +114,56 @@ impl ChangeOrder {
         request: OrderRequest,
         precondition: OrderPrecondition,
     ) -> Result<(ListedOrder, Vec<&'static str>), OrderError> {
+        let ParsedOrder { order, utc_disagreements } =
+            self.amended_order(&changer, id, request).await?;
+        let amendment = Amendment { precondition, order, only_open: false };
+        let at = self.clock.now();
+        Ok((self.store_amendment(&changer, id, amendment, at, None).await?, utc_disagreements))
+    }
+
+    /// Returns an order as a request of its client wants it to be.
+    pub(crate) async fn amended_order(
+        &self,
+        changer: &Changer,
+        id: OrderId,
+        request: OrderRequest,
+    ) -> Result<ParsedOrder, OrderError> {
         let found = changer.find(&*self.reader, id).await?;
         let immutable = immutable(&request, &found.stored.order);
-        let ParsedOrder { mut order, utc_disagreements } = match request.parse() {
-            Ok(parsed) if immutable.is_empty() => parsed,
+        match request.parse() {
+            Ok(mut parsed) if immutable.is_empty() => {
+                // A form that looks equal is no change.
+                parsed.order.file_number = found.stored.order.file_number.clone();
+                Ok(parsed)
+            }
             parsed => {
                 let mut violations = parsed.err().unwrap_or_default();
-                for violation in immutable {
-                    // One that breaks its rule has its violation.
-                    if violations.iter().all(|other| other.pointer != violation.pointer) {
-                        violations.push(violation);
-                    }
-                }
-                return Err(OrderError::rejected(violations));
+                add_immutable(&mut violations, immutable);
+                Err(OrderError::rejected(violations))
             }
-        };
-        // A form that looks equal is no change.
-        order.file_number = found.stored.order.file_number.clone();
+        }
+    }
+
+    /// Stores an amendment, and returns the order, changed or not.
+    pub(crate) async fn store_amendment(
+        &self,
+        changer: &Changer,
+        id: OrderId,
+        amendment: Amendment,
+        at: OffsetDateTime,
+        idempotent_request: Option<IdempotentRequest>,
+    ) -> Result<ListedOrder, WriteError> {
         let request = OrderCommandRequest {
             owner: Some(changer.owner),
             order: id,
-            command: OrderCommand::Amend(Amendment { precondition, order }),
-            at: self.clock.now(),
-            idempotent_request: None,
+            command: OrderCommand::Amend(amendment),
+            at,
+            idempotent_request,
             access: changer.access.as_ref().map(BegunAccess::done),
         };
         match self.orders.change(&request).await? {
-            Changed::Amended(amended) => Ok((*amended, utc_disagreements)),
-            other => Err(other.unexpected().into()),
+            Changed::Amended(amended) => Ok(*amended),
+            other => Err(other.unexpected()),
         }
     }
 
@@ -220,22 +244,40 @@ impl ChangeOrder {
 
 /// Returns the fields of a request that must be those of the order, and are not.
 fn immutable(request: &OrderRequest, order: &Order) -> Vec<Violation> {
-    let is_other_number =
-        request.file_number().is_some_and(|number| !order.file_number.is_same_as(number));
-    let is_other_service =
-        request.signing_service_id().is_some_and(|id| id != order.signing_service_id.0);
-    [
-        (is_other_number, "/signingDetailsFormData/fileNumber"),
-        (is_other_service, "/signingServiceId"),
-    ]
-    .into_iter()
-    .filter(|(is_other, _)| *is_other)
-    .map(|(_, pointer)| Violation {
-        pointer: pointer.into(),
-        code: ViolationCode::Immutable,
-        detail: "must be that of the order".into(),
-    })
-    .collect()
+    let detail = "must be that of the order";
+    let is_other = |id| id != order.signing_service_id.0;
+    let other_service = request.signing_service_id().is_some_and(is_other);
+    let other_service = other_service.then(|| immutable_field("/signingServiceId", detail));
+    let is_other = |number: &str| !order.file_number.is_same_as(number);
+    let other_number = request.file_number().is_some_and(is_other);
+    let other_number = other_number.then(|| immutable_field(FILE_NUMBER, detail));
+    other_number.into_iter().chain(other_service).collect()
+}
+
+const FILE_NUMBER: &str = "/signingDetailsFormData/fileNumber";
+
+/// Returns the violation of a request whose file number is not that of its URL, which is in the form in which
+/// file numbers are compared.
+pub(super) fn other_number(request: &OrderRequest, of_url: &str) -> Option<Violation> {
+    let is_other = request.file_number().is_some_and(|sent| FileNumber::comparable(sent) != of_url);
+    is_other.then(|| immutable_field(FILE_NUMBER, "must be that of the URL"))
+}
+
+fn immutable_field(pointer: &'static str, detail: &'static str) -> Violation {
+    let code = ViolationCode::Immutable;
+    Violation { pointer: pointer.into(), code, detail: detail.into() }
+}
+
+/// Adds the violations of fields that must stay. One that breaks its rule has its violation already.
+pub(super) fn add_immutable(
+    violations: &mut Vec<Violation>,
+    immutable: impl IntoIterator<Item = Violation>,
+) {
+    for violation in immutable {
+        if violations.iter().all(|other| other.pointer != violation.pointer) {
+            violations.push(violation);
+        }
+    }
 }
 
 /// Returns the outcome of a change that was not stored. If the rules permit it now, another request has

@@ -252,7 +252,7 @@ async fn amendment_is_stored_as_it_was_sent() {
     let amendment = OrderCommandRequest {
         owner: Some(OWNER),
         order: ID,
-        command: OrderCommand::Amend(Amendment { precondition, order }),
+        command: OrderCommand::Amend(Amendment { precondition, order, only_open: false }),
         at: NOW,
         idempotent_request: None,
         access: None,

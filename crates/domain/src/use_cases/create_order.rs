@@ -14,11 +14,21 @@ use crate::{
     ports::{NewOrder, StoreError, WriteError},
     request::{Violation, ViolationCode},
     use_cases::{
+        change_order::{add_immutable, other_number},
         intake::{Intake, Uploaded},
         order_error::{OrderError, Rejection},
         services::KnownServices,
     },
 };
+
+/// The terms of an order that becomes its client's newest with a file number.
+#[derive(Clone, Copy)]
+pub(crate) struct Newest<'a> {
+    /// The file number, in the form in which file numbers are compared.
+    pub(crate) file_number: &'a str,
+    /// The client's newest order with it until now.
+    pub(crate) after: Option<OrderId>,
+}
 
 /// The outcome of a successful request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,13 +70,13 @@ impl CreateOrder {
 
     /// Returns the order that was created under the idempotency key of an attempt. `sent` is the order of
     /// this request: its client may have changed the stored one since.
-    async fn repeated(
+    pub(crate) async fn repeated(
         &self,
         answered: Answered,
         attempt: &Attempt,
         sent: Option<Box<Order>>,
     ) -> Result<CreatedOrder, OrderError> {
-        if answered.fingerprint != attempt.fingerprint || answered.added.is_some() {
+        if !answered.creates_again(attempt) {
             return Err(OrderError::KeyReused);
         }
         let owner = attempt.claim.key.owner;
@@ -87,6 +97,32 @@ impl CreateOrder {
         documents: Option<Vec<ReceivedDocument>>,
         attempt: Option<&Attempt>,
     ) -> Result<CreatedOrder, OrderError> {
+        self.create_if(key, request, documents, attempt, None).await
+    }
+
+    /// Creates an order like [`Self::create`], without documents. It must have the file number and become the
+    /// client's newest order with it.
+    ///
+    /// # Errors
+    /// [`OrderError::Duplicate`] also if the client has a newer order with the file number.
+    pub(crate) async fn create_newest(
+        &self,
+        key: &ApiKey,
+        request: OrderRequest,
+        attempt: Option<&Attempt>,
+        newest: Newest<'_>,
+    ) -> Result<CreatedOrder, OrderError> {
+        self.create_if(key, request, None, attempt, Some(newest)).await
+    }
+
+    async fn create_if(
+        &self,
+        key: &ApiKey,
+        request: OrderRequest,
+        documents: Option<Vec<ReceivedDocument>>,
+        attempt: Option<&Attempt>,
+        newest: Option<Newest<'_>>,
+    ) -> Result<CreatedOrder, OrderError> {
         // Checks the binding of the key first, before anything else about the request.
         let service = request.signing_service_id().map(SigningServiceId);
         if service.is_some_and(|service| !key.may_order_for(service)) {
@@ -95,10 +131,13 @@ impl CreateOrder {
         let has_documents = documents.is_some();
         let no_documents = documents.as_ref().is_some_and(Vec::is_empty);
         let (accepted, faults) = self.intake.accept(documents.unwrap_or_default());
+        let other_number = newest.and_then(|newest| other_number(&request, newest.file_number));
         let parsed = request.parse_beside(has_documents);
         let unknown = self.unknown_service(service).await?;
         let ParsedOrder { order, utc_disagreements } = match (parsed, unknown) {
-            (Ok(parsed), None) if faults.is_empty() && !no_documents => parsed,
+            (Ok(parsed), None) if faults.is_empty() && !no_documents && other_number.is_none() => {
+                parsed
+            }
             (parsed, unknown) => {
                 // The service may have been known when the order was created.
                 if let (Some(_), Some(attempt)) = (&unknown, attempt)
@@ -108,6 +147,7 @@ impl CreateOrder {
                 }
                 let mut violations = parsed.err().unwrap_or_default();
                 violations.extend(unknown);
+                add_immutable(&mut violations, other_number);
                 return Err(OrderError::Rejected(Rejection {
                     violations,
                     documents: faults,
@@ -125,6 +165,7 @@ impl CreateOrder {
             created_at,
             is_test: key.key.is_test,
             idempotent_request: self.intake.idempotent_request(attempt, created_at),
+            only_after: newest.map(|newest| newest.after),
         };
         let error = match self.intake.orders.create(&new, self.window).await {
             Ok(id) => {

@@ -332,7 +332,7 @@ fn created_before() -> StoredOrder {
 
 /// Returns the use of a key by that order.
 fn answered(fingerprint: Fingerprint) -> KeyUse {
-    KeyUse::Answered(Answered { fingerprint, order_id: OrderId(5), added: None })
+    KeyUse::Answered(Answered { fingerprint, order_id: OrderId(5), added: None, changed_at: None })
 }
 
 #[tokio::test]
@@ -406,7 +406,7 @@ async fn key_reused_for_another_request_is_rejected() {
     let (fingerprint, order_id) = (attempt().fingerprint, OrderId(5));
     for other in [
         answered(Fingerprint([3; 32])),
-        KeyUse::Answered(Answered { fingerprint, order_id, added }),
+        KeyUse::Answered(Answered { fingerprint, order_id, added, changed_at: None }),
     ] {
         let mut mocks = Mocks::default();
         mocks.orders.expect_create().returning(move |_, _| Err(WriteError::KeyInUse(other)));

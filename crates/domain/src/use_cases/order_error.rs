@@ -45,6 +45,9 @@ pub enum OrderError {
     /// A precondition is false: the order, or the document, is no version that may be changed.
     #[error("the order is not the version that may be changed")]
     Changed,
+    /// The request names a version to change, and there is no order to change.
+    #[error("there is no order to change")]
+    NothingToChange,
     /// The order is cancelled, and does not change any more.
     #[error("the order is cancelled")]
     Cancelled,

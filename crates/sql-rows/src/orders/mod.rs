@@ -359,6 +359,9 @@ pub struct PendingOrder {
     pub idempotent_request: Option<IdempotentRequest>,
     /// An order created at this instant or before does not bar the file number.
     pub window_opens_at: Utc,
+    /// The last identifier that an order of the client with the file number may have; 0 if there must be none.
+    /// `None`: any order may be there.
+    pub only_after: Option<i64>,
 }
 
 impl PendingOrder {
@@ -373,6 +376,7 @@ impl PendingOrder {
                 .collect::<Result<_, _>>()?,
             idempotent_request: new.idempotent_request.clone(),
             window_opens_at: Utc(window.opens_at(new.created_at)),
+            only_after: new.only_after.map(|after| after.map_or(0, |order| order.0)),
         })
     }
 }

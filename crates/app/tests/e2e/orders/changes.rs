@@ -1,6 +1,7 @@
 //! Both sides change an order: at once, by SQL, and by the commands of operators.
 
 mod amendments;
+mod by_file_number;
 mod by_sql;
 mod feed;
 

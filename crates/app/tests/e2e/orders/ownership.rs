@@ -30,6 +30,9 @@ on_both_wirings! {
 /// have.
 const MARKER: &str = "MARK-7351846";
 
+/// The file number of the orders that are created by it.
+const BY_NUMBER: &str = "BY-NUMBER";
+
 /// An operation of the document.
 struct Operation {
     method: Method,
@@ -103,6 +106,10 @@ impl Operation {
             let is_identifier = parameter["schema"]["format"] == "int64" && name != "limit";
             match parameter["in"].as_str().unwrap() {
                 "path" => path = path.replace(&format!("{{{name}}}"), &value.to_string()),
+                // Each client has an order of its own then.
+                "query" if parameter["required"] == true => {
+                    query.push(format!("{name}={BY_NUMBER}"));
+                }
                 // The two cursors exclude each other.
                 "query" if is_identifier && query.is_empty() => {
                     query.push(format!("{name}={value}"));
@@ -127,6 +134,9 @@ impl Operation {
                 request.json(&json!({ "since": "2026-11-21T12:00:00Z" }))
             }
             Some(_) if self.is_of_webhooks() => request.json(&webhook("foreign")),
+            Some(_) if self.method == Method::PUT && !self.has_path_parameters() => {
+                request.json(&order(BY_NUMBER))
+            }
             // Only the file number of the order is valid.
             Some(_) if self.method == Method::PUT => request.json(&order(MARKER)),
             Some(kind) if self.has_path_parameters() => {

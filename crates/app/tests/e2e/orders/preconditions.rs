@@ -27,6 +27,7 @@ fn changes(client: &Api, service: &Api) -> Vec<RequestBuilder> {
     let of_service = |method, path: &str| service.request(method, &format!("/api/{path}"));
     vec![
         of_client(Method::PUT, "order/1").json(&amended),
+        of_client(Method::PUT, "order?file_number=F-1").json(&amended),
         of_service(Method::PATCH, "order/1").json(&json!({ "order_status": "ASSIGNED" })),
         of_client(Method::POST, "order/1/cancel"),
         of_client(Method::POST, "order/1/notes").json(&json!({ "text": "a" })),

@@ -203,6 +203,7 @@ pub async fn addition_is_stored_under_its_key(storage: &Storage) {
         fingerprint: request.attempt.fingerprint,
         order_id: id,
         added: Some(range),
+        changed_at: None,
     });
     let key = &request.attempt.claim.key;
     assert_eq!(key_use(claims.claim(&claim(key), LATER, later).await), answered);

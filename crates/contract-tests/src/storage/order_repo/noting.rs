@@ -141,6 +141,7 @@ pub async fn note_is_stored_under_its_key(storage: &Storage) {
         fingerprint: request.attempt.fingerprint,
         order_id: id,
         added: Some(AddedRange { first_position: 1, count: 1, total: 0 }),
+        changed_at: None,
     });
     let (claims, key) = (&storage.idempotency, &request.attempt.claim.key);
     let later = NOW + Duration::MINUTE;

@@ -44,7 +44,8 @@ pub async fn concurrent_orders_have_their_own_outcomes(storage: &Storage) {
             }
             Err(WriteError::KeyInUse(taken)) if kind.starts_with("key in use") => {
                 let fingerprint = attempt(&idempotency_key(1, "before"), 7).fingerprint;
-                let answered = Answered { fingerprint, order_id: before, added: None };
+                let answered =
+                    Answered { fingerprint, order_id: before, added: None, changed_at: None };
                 assert_eq!(taken, KeyUse::Answered(answered));
             }
             Err(WriteError::UploadSwept) if kind.starts_with("swept") => {}

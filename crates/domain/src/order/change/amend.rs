@@ -6,7 +6,7 @@ use time::OffsetDateTime;
 
 use super::{
     before::OrderBefore,
-    effects::{NewEvent, OrderEffects},
+    effects::{AddedRange, NewEvent, OrderEffects},
     refusal::Refusal,
 };
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
         EmailAddress, Order,
         event::{EventChange, EventType, MailContent},
         record::OrderColumns,
-        stored::{Actor, ChangeKind, OrderStatus},
+        stored::{Actor, ChangeKind},
     },
     precondition::OrderPrecondition,
 };
@@ -30,6 +30,9 @@ pub struct Amendment {
     pub precondition: OrderPrecondition,
     /// The order as it is to be. Its file number and its signing service are those that it has.
     pub order: Box<Order>,
+    /// Whether an order that takes no changes any more is refused also if nothing would change: the request is
+    /// to create another one then.
+    pub only_open: bool,
 }
 
 impl Amendment {
@@ -41,17 +44,15 @@ impl Amendment {
         now: OffsetDateTime,
     ) -> Result<Option<OrderEffects>, Refusal> {
         let Some(found) = &before.order else { return Err(Refusal::NoSuchOrder) };
+        if self.only_open {
+            before.status.permits_amendment()?;
+        }
         before.check(&self.precondition)?;
         let changed = found.fields_changed_by(&self.order);
         if changed.is_empty() {
             return Ok(None);
         }
-        if OrderStatus::FINAL.contains(&before.status) {
-            return Err(Refusal::Cancelled);
-        }
-        if OrderStatus::OVER.contains(&before.status) {
-            return Err(Refusal::Over);
-        }
+        before.status.permits_amendment()?;
         let contacts = self.order.contacts.recipients();
         let known: BTreeSet<_> =
             before.told.iter().chain(&contacts).map(EmailAddress::as_str).collect();
@@ -67,6 +68,7 @@ impl Amendment {
         Ok(Some(OrderEffects {
             at: Some(at),
             order: Some(Box::new(order)),
+            range: Some(AddedRange::NOTHING),
             entry: Some(before.entry(ChangeKind::Changed(changed), Actor::Client, at)),
             events: vec![NewEvent {
                 content: previous,
@@ -81,7 +83,10 @@ impl Amendment {
 mod tests {
     use super::*;
     use crate::{
-        order::change::before::tests::{NOW, SEEN, before, with_status},
+        order::{
+            OrderStatus,
+            change::before::tests::{NOW, SEEN, before, with_status},
+        },
         trace_context::TraceContext,
     };
 
@@ -89,7 +94,7 @@ mod tests {
         let mut order = before().order.unwrap();
         order.signing.lender = lender.map(str::to_owned);
         let precondition = expected.map_or_else(Default::default, OrderPrecondition::expecting);
-        Amendment { precondition, order }
+        Amendment { precondition, order, only_open: false }
     }
 
     #[test]
@@ -132,6 +137,23 @@ mod tests {
                 _ => Ok(true),
             };
             assert_eq!(outcome.map(|effects| effects.is_some()), expected, "{status:?}");
+        }
+    }
+
+    /// Whatever the version: another order is created then.
+    #[test]
+    fn amendment_of_an_open_order_alone_is_refused_when_it_is_closed() {
+        for status in OrderStatus::USUAL {
+            for lender in [None, Some("A bank")] {
+                let new = Amendment { only_open: true, ..amendment(lender, None) };
+                let outcome = new.decide(&with_status(&status), NOW).map(|it| it.is_some());
+                let expected = status.permits_amendment().map(|()| lender.is_some());
+                assert_eq!(outcome, expected, "{status:?}");
+            }
+            let stale = Amendment { only_open: true, ..amendment(None, Some(vec![NOW])) };
+            let outcome = stale.decide(&with_status(&status), NOW).map(|it| it.is_some());
+            let expected = status.permits_amendment().and(Err(Refusal::Changed));
+            assert_eq!(outcome, expected, "{status:?}");
         }
     }
 

@@ -2,7 +2,10 @@
 
 use time::OffsetDateTime;
 
-use super::{effects::WithdrawnDocument, refusal::Refusal};
+use super::{
+    effects::{AddedRange, OrderEffects, WithdrawnDocument},
+    refusal::Refusal,
+};
 use crate::{
     document::{DocumentKind, ObjectKey, Sha256Digest},
     order::{
@@ -101,6 +104,19 @@ impl OrderBefore {
         if is_true { Ok(()) } else { Err(Refusal::Changed) }
     }
 
+    /// Returns what is stored under the idempotency key of a request at `now` with these effects: the instant as of
+    /// which the order is its answer, and what it added. A request without effects has found the order so.
+    pub fn answer(
+        &self,
+        effects: Option<&OrderEffects>,
+        now: OffsetDateTime,
+    ) -> (OffsetDateTime, Option<AddedRange>) {
+        effects.map_or_else(
+            || (now.max(self.updated_at), Some(AddedRange::NOTHING)),
+            |effects| (effects.at.unwrap_or(now), effects.range),
+        )
+    }
+
     /// Returns the documents of a kind.
     pub(super) fn documents_of(&self, kind: DocumentKind) -> impl Iterator<Item = &DocumentBefore> {
         self.documents.iter().filter(move |document| document.kind == kind)
@@ -154,5 +170,14 @@ pub(super) mod tests {
     /// Returns an order that is on hold at [`NOW`].
     pub(in crate::order::change) fn held() -> OrderBefore {
         OrderBefore { held_until: Some(NOW + Duration::MICROSECOND), ..before() }
+    }
+    /// Whatever the clock of the instance.
+    #[test]
+    fn request_that_changes_nothing_is_answered_as_of_the_last_change() {
+        for (now, at) in [(NOW, NOW), (SEEN - Duration::HOUR, SEEN)] {
+            assert_eq!(before().answer(None, now), (at, Some(AddedRange::NOTHING)));
+        }
+        let changed = OrderEffects { at: Some(NOW), ..OrderEffects::default() };
+        assert_eq!(before().answer(Some(&changed), SEEN), (NOW, None));
     }
 }

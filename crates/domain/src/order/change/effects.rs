@@ -31,7 +31,8 @@ pub struct OrderEffects {
     pub withdrawn: Vec<WithdrawnDocument>,
     /// The new note.
     pub note: Option<Note>,
-    /// The positions that a repeated request finds again: of the new documents, or of the new note.
+    /// The positions that a repeated request finds again: of the new documents, or of the new note. An amendment
+    /// has [`AddedRange::NOTHING`].
     pub range: Option<AddedRange>,
     /// The entry of the history.
     pub entry: Option<OrderChange>,
@@ -85,6 +86,11 @@ pub struct AddedRange {
     pub count: u32,
     /// The number of documents that the order had after the addition, without withdrawn ones.
     pub total: u32,
+}
+
+impl AddedRange {
+    /// The range of an amendment, which adds nothing.
+    pub const NOTHING: Self = Self { first_position: 0, count: 0, total: 0 };
 }
 
 impl NewEvent {

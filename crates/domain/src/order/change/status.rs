@@ -21,6 +21,20 @@ impl OrderStatus {
 
     /// The states in which the client cannot change an order: the appointment is over.
     pub const OVER: [Self; 3] = [Self::SIGNED, Self::DID_NOT_SIGN, Self::COMPLETED];
+
+    /// Refuses a change of the client's data in a state in which the order takes none.
+    ///
+    /// # Errors
+    /// [`Refusal::Cancelled`], [`Refusal::Over`]
+    pub fn permits_amendment(&self) -> Result<(), Refusal> {
+        if Self::FINAL.contains(self) {
+            Err(Refusal::Cancelled)
+        } else if Self::OVER.contains(self) {
+            Err(Refusal::Over)
+        } else {
+            Ok(())
+        }
+    }
 }
 
 impl ChangeRequest {

@@ -32,12 +32,16 @@ pub struct NewOrder {
     pub is_test: bool,
     /// The request, if it has an idempotency key.
     pub idempotent_request: Option<IdempotentRequest>,
+    /// The client's newest order with the file number, if the order is created only as long as there is no newer
+    /// one; `Some(None)` if there must be none at all.
+    pub only_after: Option<Option<OrderId>>,
 }
 
 /// The reason why an order was not created or changed, or a key was not claimed.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
-    /// An order within the duplicate window has the file number.
+    /// An order within the duplicate window has the file number, or a newer one of the client than
+    /// [`NewOrder::only_after`].
     #[error("an order within the duplicate window has the file number")]
     Duplicate {
         /// Creation of that order.
@@ -71,7 +75,8 @@ pub struct OrderCommandRequest {
     pub command: OrderCommand,
     /// The instant of the change.
     pub at: OffsetDateTime,
-    /// The request, if it has an idempotency key. Only additions have one.
+    /// The request, if it has an idempotency key. Only additions have one, and amendments by file number. Such a
+    /// request is stored also if it changes nothing.
     pub idempotent_request: Option<IdempotentRequest>,
     /// The access that makes it.
     pub access: Option<Access>,
@@ -162,6 +167,9 @@ pub trait OrderRepo: Send + Sync {
     /// An implementation guarantees, over any number of processes:
     /// - Of concurrent calls with one file number, one creates an order. An order bars its file
     ///   number until [`DuplicateWindow::opens_at`] reaches its creation.
+    /// - An order with [`NewOrder::only_after`] is created only if its client has no newer order with the file
+    ///   number, whatever the window and the clocks. The order that it names bars nothing. So of concurrent calls
+    ///   with one such order, one creates an order.
     /// - Test orders and live orders do not share file numbers.
     /// - Of concurrent calls with one idempotency key, one creates an order. See
     ///   [`IdempotencyLedger`](super::IdempotencyLedger) for when a key is in use.

@@ -3,7 +3,10 @@
 use std::{
     collections::BTreeMap,
     mem,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicBool, AtomicI64, Ordering},
+    },
 };
 
 use time::{Duration, OffsetDateTime};
@@ -200,6 +203,10 @@ struct Begun {
     recorder: Arc<AccessRecorder>,
     facts: AccessFacts,
     orders: OnceLock<u32>,
+    /// The order that the request has found or created; 0 for none.
+    order: AtomicI64,
+    /// Whether the request has created its order.
+    creates: AtomicBool,
     id: OnceLock<AccessId>,
     has_ended: OnceLock<()>,
 }
@@ -208,8 +215,21 @@ impl BegunAccess {
     /// Begins an access.
     pub fn new(recorder: Arc<AccessRecorder>, facts: AccessFacts) -> Self {
         let (orders, id, has_ended) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
+        let (order, creates) = (AtomicI64::new(0), AtomicBool::new(false));
         recorder.lock().begun += 1;
-        Self(Arc::new(Begun { recorder, facts, orders, id, has_ended }))
+        Self(Arc::new(Begun { recorder, facts, orders, order, creates, id, has_ended }))
+    }
+
+    /// Notes the order that a request uses whose path names none.
+    pub(crate) fn uses(&self, order: OrderId) {
+        self.0.order.store(order.0, Ordering::Relaxed);
+    }
+
+    /// Notes that a request has created its order. The order tells of that, so the access leaves no row, unless
+    /// it has a number: it was about to change another order.
+    pub(crate) fn creates(&self, order: OrderId) {
+        self.uses(order);
+        self.0.creates.store(true, Ordering::Relaxed);
     }
 
     /// Notes how many orders a list has.
@@ -232,7 +252,9 @@ impl Begun {
     fn row(&self, outcome: String) -> Access {
         let id = *self.id.get_or_init(|| self.recorder.next(&mut self.recorder.lock()));
         let orders = self.orders.get().copied().or(self.facts.orders);
-        let facts = AccessFacts { orders, ..self.facts.clone() };
+        let used = Some(self.order.load(Ordering::Relaxed)).filter(|order| *order != 0);
+        let order = self.facts.order.or(used.map(OrderId));
+        let facts = AccessFacts { order, orders, ..self.facts.clone() };
         Access { id, facts, outcome }
     }
 
@@ -242,8 +264,9 @@ impl Begun {
         }
         // Without a row, it must have no number: the transaction of a change may have stored that.
         let has_row = self.id.get().is_some()
-            || !self.facts.are_refused(&outcome)
-            || self.recorder.adds_row_of_refused(&self.facts.actor);
+            || !self.creates.load(Ordering::Relaxed)
+                && (!self.facts.are_refused(&outcome)
+                    || self.recorder.adds_row_of_refused(&self.facts.actor));
         let access = has_row.then(|| self.row(outcome));
         let mut state = self.recorder.lock();
         state.begun -= 1;

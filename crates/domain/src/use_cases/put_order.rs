@@ -1,0 +1,268 @@
+//! Use case: change the client's newest order with a file number, or create one.
+
+use time::OffsetDateTime;
+
+use crate::{
+    api_key::{ApiKey, Owner},
+    document::StoredDocument,
+    idempotency::{Answered, Attempt},
+    order::{
+        ChangeKind, OrderId, OrderRequest, OrderStatus, ParsedOrder, Refusal, StoredOrder, Upsert,
+        change::Amendment,
+    },
+    ports::{Cursor, ListFilter, ListedOrder, PageQuery, WriteError},
+    precondition::OrderPrecondition,
+    use_cases::{
+        accesses::recorder::BegunAccess,
+        change_order::{ChangeOrder, Changer},
+        create_order::{CreateOrder, CreatedOrder, Newest},
+        order_error::OrderError,
+    },
+};
+
+/// How often a request looks for the newest order, if others create or close orders with the file number at the
+/// same time.
+const ATTEMPTS: usize = 10;
+
+/// Changes or creates orders by their file numbers.
+#[derive(Clone)]
+pub struct PutOrder {
+    /// Creates orders.
+    pub create: CreateOrder,
+    /// Changes orders.
+    pub change: ChangeOrder,
+}
+
+/// A request to change or to create an order.
+#[derive(Clone)]
+pub struct Put {
+    /// The file number, in the form in which file numbers are compared.
+    pub file_number: String,
+    /// The order.
+    pub request: OrderRequest,
+    /// The versions of an order that may be changed.
+    pub precondition: OrderPrecondition,
+    /// Whether an order may be created: the request expects no version of one.
+    pub may_create: bool,
+}
+
+/// The outcome of a successful request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PutOutcome {
+    /// The request, or the one that it repeats, has created the order.
+    Created(CreatedOrder),
+    /// The request, or the one that it repeats, has changed the order, or found it so.
+    Changed {
+        /// The order.
+        order: Box<ListedOrder>,
+        /// Names of the `utc…` fields that disagree with the service's own conversion. The conversion
+        /// is stored.
+        utc_disagreements: Vec<&'static str>,
+        /// Whether an earlier request with the same idempotency key changed it.
+        replayed: bool,
+    },
+}
+
+impl PutOrder {
+    /// Changes the client's newest order with the file number, or creates one. Of concurrent calls, one creates
+    /// the order, and the others change it. A repeat gets the answer to the first request, whatever happened
+    /// since.
+    ///
+    /// # Errors
+    /// Those of [`CreateOrder::create`] and [`ChangeOrder::amend`], and [`OrderError::NothingToChange`].
+    pub async fn put(
+        &self,
+        key: &ApiKey,
+        changer: Changer,
+        put: Put,
+        attempt: Option<&Attempt>,
+    ) -> Result<PutOutcome, OrderError> {
+        let request = put.request.or_file_number(&put.file_number);
+        let put = Put { request, ..put };
+        let outcome = match self.carry_out(key, &changer, &put, attempt).await {
+            // The request may have been right when it was first sent.
+            Err(error) if is_final(&error) => match self.answered(attempt).await? {
+                Some((answered, attempt)) => self.repeated(answered, attempt, &put.request).await,
+                None => Err(error),
+            },
+            outcome => outcome,
+        };
+        if let Some(access) = &changer.access {
+            note(access, &outcome);
+        }
+        outcome
+    }
+
+    async fn carry_out(
+        &self,
+        key: &ApiKey,
+        changer: &Changer,
+        put: &Put,
+        attempt: Option<&Attempt>,
+    ) -> Result<PutOutcome, OrderError> {
+        let mut barred: Option<(Upsert, OrderError)> = None;
+        for _ in 0..ATTEMPTS {
+            let upsert = self.decide(changer.owner, &put.file_number).await?;
+            // The client has no newer order, so another client's bars the file number.
+            if let Some((before, error)) = barred.take()
+                && before == upsert
+            {
+                return Err(error);
+            }
+            match upsert {
+                Upsert::Change(id) => {
+                    if let Some(outcome) = self.change_newest(changer, id, put, attempt).await? {
+                        return Ok(outcome);
+                    }
+                }
+                Upsert::Create { .. } if !put.may_create => {
+                    return Err(OrderError::NothingToChange);
+                }
+                Upsert::Create { after } => {
+                    let newest = Newest { file_number: &put.file_number, after };
+                    let request = put.request.clone();
+                    match self.create.create_newest(key, request, attempt, newest).await {
+                        // Another request of the client may have created an order meanwhile.
+                        Err(error @ OrderError::Duplicate { .. }) => barred = Some((upsert, error)),
+                        created => return created.map(PutOutcome::Created),
+                    }
+                }
+            }
+        }
+        Err(OrderError::contended())
+    }
+
+    async fn decide(&self, owner: Owner, file_number: &str) -> Result<Upsert, OrderError> {
+        let file_number = Some(file_number.to_owned());
+        let filter = ListFilter { file_number, ..ListFilter::default() };
+        let query = PageQuery { filter, limit: 1, cursor: Cursor::Newest };
+        let page = self.change.reader.page(owner, &query).await?;
+        let newest = page.and_then(|page| page.items.into_iter().next());
+        let newest = newest.as_ref().map(|order| (order.stored.id, &order.stored.status));
+        Ok(Upsert::decide(newest))
+    }
+
+    /// Changes an order. Returns `None` if it takes no changes any more.
+    async fn change_newest(
+        &self,
+        changer: &Changer,
+        id: OrderId,
+        put: &Put,
+        attempt: Option<&Attempt>,
+    ) -> Result<Option<PutOutcome>, OrderError> {
+        if let Some(access) = &changer.access {
+            access.uses(id);
+        }
+        let parsed = match self.change.amended_order(changer, id, put.request.clone()).await {
+            Err(OrderError::Erased | OrderError::NoSuchOrder) => return Ok(None),
+            parsed => parsed?,
+        };
+        let ParsedOrder { order, utc_disagreements } = parsed;
+        let precondition = put.precondition.clone();
+        let amendment = Amendment { precondition, order, only_open: true };
+        let at = self.change.clock.now();
+        let request = self.create.intake.idempotent_request(attempt, at);
+        let stored = self.change.store_amendment(changer, id, amendment, at, request).await;
+        match (stored, attempt) {
+            (Ok(order), _) => {
+                let order = Box::new(order);
+                Ok(Some(PutOutcome::Changed { order, utc_disagreements, replayed: false }))
+            }
+            (Err(WriteError::KeyInUse(key_use)), Some(attempt)) => {
+                let answered = self.create.intake.answered(key_use)?;
+                self.repeated(answered, attempt, &put.request).await.map(Some)
+            }
+            (
+                Err(WriteError::Refused(
+                    Refusal::NoSuchOrder | Refusal::Erased | Refusal::Cancelled | Refusal::Over,
+                )),
+                _,
+            ) => Ok(None),
+            (Err(error), _) => Err(error.into()),
+        }
+    }
+
+    /// Returns the request that was answered under the idempotency key of an attempt.
+    async fn answered<'a>(
+        &self,
+        attempt: Option<&'a Attempt>,
+    ) -> Result<Option<(Answered, &'a Attempt)>, OrderError> {
+        let Some(attempt) = attempt else { return Ok(None) };
+        let answered = self.create.intake.peek(&attempt.claim).await?;
+        Ok(answered.map(|answered| (answered, attempt)))
+    }
+
+    /// Returns the answer to the request that was answered under the idempotency key of an attempt. Fails if this
+    /// request differs from it.
+    async fn repeated(
+        &self,
+        answered: Answered,
+        attempt: &Attempt,
+        request: &OrderRequest,
+    ) -> Result<PutOutcome, OrderError> {
+        let sent = request.clone().parse().ok().map(|parsed| parsed.order);
+        let is_repeat = answered.fingerprint == attempt.fingerprint;
+        let Some(at) = answered.changed_at.filter(|_| is_repeat) else {
+            let created = self.create.repeated(answered, attempt, sent).await;
+            return created.map(PutOutcome::Created);
+        };
+        let owner = attempt.claim.key.owner;
+        let found = self.change.reader.order(owner, answered.order_id).await?;
+        let mut order = as_of(OrderError::unless_erased(found)?, at);
+        if let Some(mut sent) = sent {
+            // As it was stored: the client may write it otherwise.
+            sent.file_number = order.stored.order.file_number.clone();
+            order.stored.order = sent;
+        }
+        let (order, utc_disagreements) = (Box::new(order), Vec::new());
+        Ok(PutOutcome::Changed { order, utc_disagreements, replayed: true })
+    }
+}
+
+/// Returns whether a request fails for what it asks for. Others may succeed when they are repeated.
+fn is_final(error: &OrderError) -> bool {
+    !matches!(error, OrderError::Forbidden | OrderError::InProgress { .. } | OrderError::Store(_))
+}
+
+/// Notes the order of a request in its access.
+fn note(access: &BegunAccess, outcome: &Result<PutOutcome, OrderError>) {
+    match outcome {
+        Ok(PutOutcome::Created(created)) => access.creates(created.stored.id),
+        Ok(PutOutcome::Changed { order, .. }) => access.uses(order.stored.id),
+        Err(_) => {}
+    }
+}
+
+/// Returns the order as it was at an instant, but for the client's data. The history tells the status, and who the
+/// notary was only by number.
+fn as_of(mut order: StoredOrder, at: OffsetDateTime) -> ListedOrder {
+    order.changes.retain(|change| change.at <= at);
+    let (status, notary_id) = order
+        .changes
+        .last()
+        .map_or((OrderStatus::NEW, None), |change| (change.status.clone(), change.notary_id));
+    if notary_id != order.notary_id {
+        order.notary = None;
+    }
+    (order.status, order.notary_id) = (status, notary_id);
+    let stored = |documents: &[StoredDocument]| {
+        let is_stored = |document: &&StoredDocument| {
+            document.created_at <= at && document.withdrawn_at.is_none_or(|end| end > at)
+        };
+        documents.iter().filter(is_stored).count()
+    };
+    let counts = (stored(&order.documents), stored(&order.signed_documents));
+    // The retention changes no version.
+    let of_people = order.changes.iter().filter(|it| it.kind != ChangeKind::DocumentsErased);
+    let noted = order.notes.iter().map(|note| note.at);
+    let added = order.documents.iter().map(|document| document.created_at);
+    let versions = of_people.map(|change| change.at).chain(noted).chain(added);
+    let last = versions.filter(|version| *version <= at).max();
+    order.updated_at = last.unwrap_or(order.created_at);
+    let (documents, signed_documents) = counts;
+    ListedOrder { documents, signed_documents, ..ListedOrder::from(order) }
+}
+
+#[cfg(test)]
+#[path = "put_order_tests.rs"]
+mod tests;
