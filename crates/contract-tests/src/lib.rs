@@ -64,7 +64,7 @@ macro_rules! contract {
             amendment_of_nothing_leaves_no_trace, order_of_another_client_is_not_amended,
             concurrent_amendments_and_changes_are_one_after_the_other,
             one_of_concurrent_amendments_of_a_version_is_stored,
-            order_that_as_many_addresses_know_as_can_gets_no_other,
+            order_that_as_many_addresses_know_as_can_gets_no_other, confirmation_ends_with_its_appointment,
             change_by_another_system_has_the_same_history_and_event, near_spelling_by_another_system_is_the_usual_status,
             change_by_another_system_after_one_of_the_service_is_of_the_database,
             erasure_leaves_statuses_and_instants_without_reasons,

@@ -228,8 +228,8 @@ async fn with_documents(
     Ok(Some(order.into_maybe_erased(documents)?))
 }
 
-/// Returns the orders of any owner that exist and are not erased, the cancelled ones with their
-/// changes. One that cannot be read does not fail the others.
+/// Returns the orders of any owner that exist and are not erased, those of [`OrderStatus::TOLD_WITH_HISTORY`]
+/// with their changes. One that cannot be read does not fail the others.
 pub(crate) async fn find_each(
     connection: &mut AsyncPgConnection,
     ids: &[OrderId],
@@ -246,9 +246,9 @@ pub(crate) async fn find_each(
     });
     let mut found: Vec<FoundOrder> = found.collect();
     let whole = found.iter_mut().filter_map(|(_, order)| order.as_mut().ok());
-    let mut cancelled: Vec<_> =
-        whole.filter(|order| order.status == OrderStatus::CANCELLED).collect();
-    match load_changes(connection, &mut cancelled).await {
+    let has_news = |order: &&mut StoredOrder| OrderStatus::TOLD_WITH_HISTORY.contains(&order.status);
+    let mut with_changes: Vec<_> = whole.filter(has_news).collect();
+    match load_changes(connection, &mut with_changes).await {
         Err(Failure::Unreadable(_)) => find_alone(connection, ids).await,
         loaded => loaded.map(|()| found),
     }
@@ -269,7 +269,7 @@ async fn find_alone(
     Ok(found)
 }
 
-/// Finds an order that is not erased, with its changes if it is cancelled. Its notes are not read: nothing
+/// Finds an order that is not erased, with its changes if its status is told with them. Its notes are not read: nothing
 /// that leaves by itself shows them.
 async fn find_for_news(
     connection: &mut AsyncPgConnection,
@@ -279,7 +279,8 @@ async fn find_for_news(
     let mut rows = rows.map_err(|error| unreadable_order::<Failure>(error, &id.0))?;
     let Some((order, documents)) = rows.pop() else { return Ok(None) };
     let mut order = order.into_maybe_erased(documents)?.whole();
-    if let Some(order) = order.as_mut().filter(|order| order.status == OrderStatus::CANCELLED) {
+    let has_news = |order: &&mut StoredOrder| OrderStatus::TOLD_WITH_HISTORY.contains(&order.status);
+    if let Some(order) = order.as_mut().filter(has_news) {
         load_changes(connection, &mut [order]).await?;
     }
     Ok(order)

@@ -239,8 +239,8 @@ fn with_documents(
     Ok(Some(order.into_maybe_erased(documents)?))
 }
 
-/// Returns the orders of any owner that exist and are not erased, the cancelled ones with their
-/// changes. One that cannot be read does not fail the others.
+/// Returns the orders of any owner that exist and are not erased, those of [`OrderStatus::TOLD_WITH_HISTORY`]
+/// with their changes. One that cannot be read does not fail the others.
 pub(crate) fn find_each(
     connection: &mut SqliteConnection,
     ids: &[OrderId],
@@ -257,9 +257,9 @@ pub(crate) fn find_each(
     });
     let mut found: Vec<FoundOrder> = found.collect();
     let whole = found.iter_mut().filter_map(|(_, order)| order.as_mut().ok());
-    let mut cancelled: Vec<_> =
-        whole.filter(|order| order.status == OrderStatus::CANCELLED).collect();
-    match load_changes(connection, &mut cancelled) {
+    let has_news = |order: &&mut StoredOrder| OrderStatus::TOLD_WITH_HISTORY.contains(&order.status);
+    let mut with_changes: Vec<_> = whole.filter(has_news).collect();
+    match load_changes(connection, &mut with_changes) {
         Err(Failure::Unreadable(_)) => find_alone(connection, ids),
         loaded => loaded.map(|()| found),
     }
@@ -280,7 +280,7 @@ fn find_alone(
     Ok(found)
 }
 
-/// Finds an order that is not erased, with its changes if it is cancelled. Its notes are not read: nothing
+/// Finds an order that is not erased, with its changes if its status is told with them. Its notes are not read: nothing
 /// that leaves by itself shows them.
 fn find_for_news(
     connection: &mut SqliteConnection,
@@ -290,7 +290,8 @@ fn find_for_news(
     let mut rows = rows.map_err(|error| unreadable_order::<Failure>(error, &id.0))?;
     let Some((order, documents)) = rows.pop() else { return Ok(None) };
     let mut order = order.into_maybe_erased(documents)?.whole();
-    if let Some(order) = order.as_mut().filter(|order| order.status == OrderStatus::CANCELLED) {
+    let has_news = |order: &&mut StoredOrder| OrderStatus::TOLD_WITH_HISTORY.contains(&order.status);
+    if let Some(order) = order.as_mut().filter(has_news) {
         load_changes(connection, &mut [order])?;
     }
     Ok(order)
