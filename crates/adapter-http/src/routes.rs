@@ -11,7 +11,7 @@ use domain::access::AccessKind;
 
 use crate::{
     admission::{audit::Audit, preconditions::Preconditions},
-    console, docs_page, home_page, list_services, openapi, ops,
+    console, docs_page, home_page, list_notaries, list_services, openapi, ops,
     orders::{
         add_documents, add_note, archive, change, create_form, create_json, list_accesses,
         list_orders, path, read_document, read_order, withdraw,
@@ -31,7 +31,7 @@ use crate::{
 /// Returns the operations of the API: each path below the base path, and its methods. The OpenAPI
 /// document describes them all. Every request that uses an order leaves an audit entry. Creation leaves none:
 /// the order has its own creation time.
-pub(crate) fn operations() -> [(&'static str, Vec<MethodRoutes>); 23] {
+pub(crate) fn operations() -> [(&'static str, Vec<MethodRoutes>); 24] {
     use AccessKind as Kind;
     [
         (create_json::PATH, vec![on(POST, create_json::create)]),
@@ -89,6 +89,7 @@ pub(crate) fn operations() -> [(&'static str, Vec<MethodRoutes>); 23] {
             ],
         ),
         (list_services::PATH, vec![on(GET, list_services::list)]),
+        (list_notaries::PATH, vec![on(GET, list_notaries::list)]),
         (read_key::PATH, vec![on(GET, read_key::read)]),
         (WEBHOOKS, vec![on(GET, endpoint::list), on(POST, endpoint::create)]),
         (

@@ -16,7 +16,7 @@ use crate::{failure::Failure, store::PostgresStore};
 /// an order writes to them, so that the two do not wait for each other.
 const LOCK: &str = "LOCK TABLE signing_services, orders, order_changes, order_notes, documents, uploads, \
     events, deliveries, order_recipients, recipient_mails, webhook_endpoints, webhook_deliveries, idempotency_keys, api_keys, \
-    key_events, accesses, access_runs IN EXCLUSIVE MODE";
+    key_events, accesses, access_runs, rejected_requests IN EXCLUSIVE MODE";
 
 /// Makes the database a copy, also if a service has started on it while it was empty.
 const MARK_COPY: &str = "INSERT INTO installation (id, database, documents) \

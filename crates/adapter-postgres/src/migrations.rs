@@ -22,7 +22,7 @@ use sql_rows::migrations::{
 use crate::{ConnectError, connect::Server};
 
 /// The migrations, oldest first: a version, and its statements.
-const MIGRATIONS: [(&str, &str); 8] = [
+const MIGRATIONS: [(&str, &str); 9] = [
     ("20261129100000", include_str!("../../../migrations/postgres/20261129100000_create/up.sql")),
     (
         "20261129140000",
@@ -45,6 +45,10 @@ const MIGRATIONS: [(&str, &str); 8] = [
     (
         "20261129170200",
         include_str!("../../../migrations/postgres/20261129170200_webhook_bodies/up.sql"),
+    ),
+    (
+        "20261130300000",
+        include_str!("../../../migrations/postgres/20261130300000_rejected_requests/up.sql"),
     ),
 ];
 

@@ -110,6 +110,14 @@ macro_rules! contract {
             concurrent_batches_are_all_stored,
         );
     };
+    (rejected_log, $fixture:expr) => {
+        $crate::obligations!(rejected_log, $fixture;
+            counts_of_a_key_are_read_by_code, count_that_has_grown_replaces_itself,
+            mail_is_claimed_for_a_key_with_a_contact, one_of_concurrent_claims_gets_a_key,
+            claim_of_a_wrong_clock_does_not_count, told_requests_are_not_told_again,
+            old_counts_are_removed,
+        );
+    };
     (database_time, $fixture:expr) => {
         $crate::obligations!(database_time, $fixture;
             clock_of_a_server_runs, newest_instant_is_that_of_the_last_order_key_or_access,
@@ -300,7 +308,7 @@ macro_rules! storage_contracts {
     ($storage:ident) => {
         $crate::storage_contracts!($storage; order_repo, upload_ledger, idempotency_ledger,
             api_key_repo, service_repo, outbox, delivery_queue, webhook_repo, webhook_queue, order_reader,
-            order_admin, access_log, database_time, installation_repo);
+            order_admin, access_log, rejected_log, database_time, installation_repo);
     };
     ($storage:ident; $($port:ident),+) => {$(
         mod $port {

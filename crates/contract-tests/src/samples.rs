@@ -20,7 +20,7 @@ use domain::{
     ports::{
         AccessLog, ApiKeyRepo, Attempted, DatabaseTime, DeliveryQueue, Dispatch, ErasureOutcome,
         EventId, IdempotencyLedger, InstallationRepo, Lease, NewOrder, OrderAdmin, OrderReader,
-        OrderRepo, Outbox, QueueStats, ServiceRepo, Settlement, StoreError, UploadLedger,
+        OrderRepo, Outbox, QueueStats, RejectedLog, ServiceRepo, Settlement, StoreError, UploadLedger,
         WebhookQueue, WebhookRepo, WriteError, error_chain,
     },
 };
@@ -67,6 +67,8 @@ pub struct Storage {
     pub webhook_queue: Arc<dyn WebhookQueue>,
     /// Accesses.
     pub accesses: Arc<dyn AccessLog>,
+    /// Rejected requests.
+    pub rejected: Arc<dyn RejectedLog>,
     /// What the database knows of the time.
     pub time: Arc<dyn DatabaseTime>,
     /// The installation.
@@ -91,6 +93,7 @@ impl Storage {
             + WebhookRepo
             + WebhookQueue
             + AccessLog
+            + RejectedLog
             + DatabaseTime
             + InstallationRepo
             + 'static,
@@ -108,6 +111,7 @@ impl Storage {
             webhooks: store.clone(),
             webhook_queue: store.clone(),
             accesses: store.clone(),
+            rejected: store.clone(),
             time: store.clone(),
             installation: store,
             other_system: Box::new(other_system),

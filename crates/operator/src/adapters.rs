@@ -14,7 +14,7 @@ use anyhow::{Context as _, Result, ensure};
 use domain::{
     ports::{
         AccessLog, ApiKeyRepo, BlobStore, DatabaseTime, DeliveryQueue, IdempotencyLedger,
-        InstallationRepo, Notifier, OrderAdmin, OrderReader, OrderRepo, Outbox, ServiceRepo,
+        InstallationRepo, Notifier, OrderAdmin, OrderReader, OrderRepo, Outbox, RejectedLog, ServiceRepo,
         UploadLedger, WebhookQueue, WebhookRepo, WebhookSender, error_chain,
     },
     use_cases::{
@@ -53,6 +53,8 @@ pub struct Storage {
     pub idempotency: Arc<dyn IdempotencyLedger>,
     /// Stores reads and changes of orders.
     pub accesses: Arc<dyn AccessLog>,
+    /// Stores counts of rejected requests.
+    pub rejected: Arc<dyn RejectedLog>,
     /// Stores API keys.
     pub keys: Arc<dyn ApiKeyRepo>,
     /// Stores the records of signing services.
@@ -127,6 +129,7 @@ impl Storage {
             + UploadLedger
             + IdempotencyLedger
             + AccessLog
+            + RejectedLog
             + ApiKeyRepo
             + ServiceRepo
             + Outbox
@@ -146,6 +149,7 @@ impl Storage {
             uploads: store.clone(),
             idempotency: store.clone(),
             accesses: store.clone(),
+            rejected: store.clone(),
             keys: store.clone(),
             services: store.clone(),
             outbox: store.clone(),

@@ -3,10 +3,17 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use diesel::{prelude::*, result::Error, sql_query, sql_types::BigInt, sqlite::SqliteConnection};
+use diesel::{
+    prelude::*,
+    result::Error,
+    sql_query,
+    sql_types::{BigInt, Bool},
+    sqlite::SqliteConnection,
+};
 use domain::{
     api_key::Owner,
     document::StoredDocument,
+    notary::KnownNotary,
     order::{DocumentId, OrderId, OrderStatus, READ_NOTES, StoredOrder},
     ports::{
         Cursor, FoundOrder, HistoryEntry, HistoryId, HistoryQuery, ListedOrder, MaybeErased,
@@ -14,7 +21,7 @@ use domain::{
     },
 };
 use sql_rows::{
-    Prepared, Unreadable, Utc,
+    Instant, Prepared, Unreadable, Utc,
     documents::DocumentRow,
     order_changes::{
         OrderChangeRow, add_changes, changes_of, history_after, history_before, history_entry,
@@ -22,12 +29,14 @@ use sql_rows::{
     },
     order_notes::{add_notes, is_place_in_notes, note_count, notes_page, notes_query},
     orders::{
-        KeptOrderRow, ListedRow, created_order, grouped, is_order_of, order_with_document,
-        orders_with_documents, unreadable_order,
+        KeptOrderRow, ListedRow, created_order, grouped, is_order_of,
+        notaries::{KnownNotaryRow, notaries_query},
+        order_with_document, orders_with_documents, party_column, unreadable_order,
     },
     row_limit,
     schema::{order_changes, orders},
 };
+use time::OffsetDateTime;
 
 use super::list::{self, Pace};
 use crate::{failure::Failure, store::SqliteStore};
@@ -102,6 +111,23 @@ impl OrderReader for SqliteStore {
             list::page(connection, owner, &query, pace)
         };
         self.read_orders(page).await
+    }
+
+    async fn notaries(
+        &self,
+        owner: Owner,
+        since: OffsetDateTime,
+    ) -> Result<Vec<KnownNotary>, StoreError> {
+        let notaries = move |connection: &mut SqliteConnection| {
+            let (_, party) = party_column(owner.party);
+            let found = sql_query(notaries_query(owner.party))
+                .bind::<BigInt, _>(party)
+                .bind::<Bool, _>(owner.is_test)
+                .bind::<Instant, _>(Utc(since));
+            let rows: Vec<KnownNotaryRow> = Prepared(found).get_results(connection)?;
+            Ok(rows.into_iter().filter_map(KnownNotaryRow::into_notary).collect())
+        };
+        self.read_orders(notaries).await
     }
 }
 
