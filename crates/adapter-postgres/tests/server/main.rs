@@ -36,7 +36,7 @@ use contract_tests::samples::{
     delivery, document, idempotency_key, key_of, mails, new_order, order_of, settle, to_sign,
 };
 use domain::{
-    api_key::ClientId,
+    api_key::{ClientId, NewApiKey},
     idempotency::IdempotentRequest,
     order::{Actor, Due, OrderId, Retained, SigningServiceId},
     ports::{
@@ -44,6 +44,7 @@ use domain::{
         ListFilter, NewOrder, OrderAdmin, OrderFilter, OrderReader, OrderRepo as _, Outbox as _,
         PageQuery, Settlement, StoreError, UploadLedger as _, WriteError,
     },
+    rejected::Rejected,
 };
 use test_servers::postgres::{Cluster, Database, PASSWORD, SUPERUSER};
 use tokio::{
