@@ -69,7 +69,7 @@ const TRIGGERS: [(&str, &str); 5] = [
 ];
 
 /// The tables that the migrations create, and the rights on them that the service needs.
-const TABLES: [(&str, &str); 18] = [
+const TABLES: [(&str, &str); 19] = [
     ("orders", "SELECT INSERT UPDATE"),
     ("order_changes", "SELECT INSERT UPDATE"),
     ("order_notes", "SELECT INSERT UPDATE"),
@@ -87,6 +87,7 @@ const TABLES: [(&str, &str); 18] = [
     ("idempotency_keys", "SELECT INSERT UPDATE DELETE"),
     ("accesses", "SELECT INSERT DELETE"),
     ("access_runs", "SELECT INSERT UPDATE DELETE"),
+    ("rejected_requests", "SELECT INSERT UPDATE DELETE"),
     ("installation", "SELECT INSERT UPDATE"),
 ];
 

@@ -61,7 +61,8 @@ impl RejectedLog for PostgresStore {
     async fn claim_mail(&self, claim: MailClaim) -> Result<Option<ApiKeyId>, StoreError> {
         let claim_one = async move |connection: &mut AsyncPgConnection| {
             locks::lock_name(connection, "rejected_mails").await?;
-            let found = Prepared(keys_to_tell(claim)).get_result(connection).await.optional()?;
+            let found: Option<i64> =
+                Prepared(keys_to_tell(claim)).get_result(connection).await.optional()?;
             let Some(id) = found else { return Ok(None) };
             diesel::update(api_keys::table.find(id))
                 .set(api_keys::next_rejected_mail_at.eq(Some(Utc(claim.until))))

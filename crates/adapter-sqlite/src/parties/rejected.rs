@@ -59,7 +59,8 @@ impl RejectedLog for SqliteStore {
     /// One thread writes, so only one of concurrent calls finds a key.
     async fn claim_mail(&self, claim: MailClaim) -> Result<Option<ApiKeyId>, StoreError> {
         let claim_one = move |connection: &mut SqliteConnection| {
-            let found = Prepared(keys_to_tell(claim)).get_result(connection).optional()?;
+            let found: Option<i64> =
+                Prepared(keys_to_tell(claim)).get_result(connection).optional()?;
             let Some(id) = found else { return Ok(None) };
             diesel::update(api_keys::table.find(id))
                 .set(api_keys::next_rejected_mail_at.eq(Some(Utc(claim.until))))

@@ -36,6 +36,7 @@ const ROWS: [(&str, &str); EXPORTED_TABLES.len()] = [
     ("idempotency_keys", "idempotency keys"),
     ("accesses", "accesses"),
     ("access_runs", "runs that number accesses"),
+    ("rejected_requests", "counts of rejected requests"),
 ];
 
 /// Returns the numbers of rows of each table, with what they are.

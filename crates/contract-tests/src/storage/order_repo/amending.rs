@@ -259,8 +259,7 @@ pub async fn confirmation_ends_with_its_appointment(storage: &Storage) {
     let statuses = (&*told.previous_status, &*told.order_status, told.actor);
     assert_eq!(statuses, ("CONFIRMED", "ASSIGNED", Actor::Client));
     // Calendars keep the file with the greatest number: each entry counts.
-    let counted = samples::dispatch(&*storage.outbox, id, vec![delivery(0)]);
-    counted.await;
+    samples::dispatch(&*storage.outbox, id, vec![delivery(0)]).await;
     let leases = storage.queue.lease(NOW + 400 * Duration::DAY, Duration::MINUTE, 1).await.unwrap();
     let begun = [(leases[0].delivery.id, order.updated_at)];
     let begun = storage.queue.begin(&begun, NOW, 0).await.unwrap();
