@@ -5,14 +5,14 @@
 //! | table of paths and methods | `routes` |
 //! | the operations on orders, and their records | `orders` |
 //! | the operations on webhooks, and their records | `webhooks` |
-//! | `GET /api/key`, `GET /api/services` | `read_key`, `list_services` |
+//! | `GET /api/key`, `GET /api/services`, `GET /api/notaries` | `read_key`, `list_services`, `list_notaries` |
 //! | use cases, limits and settings for the handlers | `state` |
 //! | authentication, scopes, rate limits, address of the client, repeats under one `Idempotency-Key` | `admission` |
 //! | JSON bodies: limits of size, time and number; unread bodies of rejected requests | `body` |
 //! | multipart forms; documents: storage while they arrive, format check | `form` |
 //! | from a handler's result to a response: problems, validators, pages, links | `respond` |
 //! | what all handlers share of a request: id, notes, spans, counters | `request` |
-//! | the outermost middleware: log line, headers of every answer | `observe` |
+//! | the outermost middleware: log line, headers of every answer, counts of rejected requests | `observe` |
 //! | `/healthz`, `/readyz`, `/metrics` | `ops` |
 //! | the servers, TLS | `server` |
 //! | connections: limits for each address, idle ones, what actix reads ahead | `guard`, `gate`, `server/gated.rs` |
@@ -43,6 +43,7 @@ mod form;
 mod gate;
 mod guard;
 mod home_page;
+mod list_notaries;
 mod list_services;
 mod observe;
 mod openapi;

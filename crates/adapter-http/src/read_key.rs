@@ -1,4 +1,6 @@
-//! `GET /api/key`: what the key of the request is, and what it may do.
+//! `GET /api/key`: what the key of the request is, what it may do, and how many of its requests were rejected.
+
+use std::collections::BTreeMap;
 
 use actix_web::HttpRequest;
 use domain::api_key::{Party, Scope};
@@ -25,6 +27,7 @@ pub(crate) async fn read(request: HttpRequest, api: State) -> Answer {
         Some(service) => api.list_services.name(service).await?,
         None => None,
     };
+    let rejected_last_day = api.rejected.of_key(key.id).await?;
     let scopes = Scope::ALL.into_iter().filter(|scope| key.may(*scope)).map(Scope::as_str);
     let record = KeyRecord {
         name: &key.key.name,
@@ -37,6 +40,7 @@ pub(crate) async fn read(request: HttpRequest, api: State) -> Answer {
         is_test: key.key.is_test,
         expires_at: key.key.expires_at.map(timestamp),
         last_used_at: key.last_used_at.map(timestamp),
+        rejected_last_day,
         limits: LimitsRecord {
             documents_per_request: api.limits.max_count,
             document_bytes: api.limits.max_bytes,
@@ -59,6 +63,8 @@ struct KeyRecord<'a> {
     is_test: bool,
     expires_at: Option<String>,
     last_used_at: Option<String>,
+    /// By the `code` of their problems.
+    rejected_last_day: BTreeMap<String, u64>,
     limits: LimitsRecord,
 }
 
@@ -101,6 +107,9 @@ mod tests {
             let (id, name) = (SigningServiceId(42), "Lone Star".to_owned());
             Ok(vec![SigningService { id, name, emails: vec![] }])
         });
+        ports.rejected.expect_counts().returning(|_, _| {
+            Ok(BTreeMap::from([("forbidden".to_owned(), 1), ("validation_failed".to_owned(), 57)]))
+        });
         let answer = ports.api().send(TestApi::get(PATH)).await;
         assert_eq!(answer.status, 200);
         let expected = json!({
@@ -108,6 +117,7 @@ mod tests {
             "signing_service_id": 42, "signing_service_name": "Lone Star", "is_test": false,
             "scopes": ["orders:create", "orders:read", "webhooks:manage"],
             "expires_at": "2026-11-22T12:00:00.000000Z", "last_used_at": null, "limits": limits(),
+            "rejected_last_day": { "forbidden": 1, "validation_failed": 57 },
         });
         assert_eq!(answer.body, expected);
     }
@@ -121,11 +131,12 @@ mod tests {
             (key.is_test, key.expires_at) = (true, None);
         });
         ports.services.expect_find().returning(|_| Ok(vec![]));
+        ports.rejected.expect_counts().returning(|_, _| Ok(BTreeMap::new()));
         let answer = ports.api().send(TestApi::get(PATH)).await;
         let expected = json!({
             "name": "dispatch", "party": "service", "client_id": null, "client_name": null,
             "signing_service_id": 7, "signing_service_name": null, "is_test": true, "scopes": [],
-            "expires_at": null, "last_used_at": null, "limits": limits(),
+            "expires_at": null, "last_used_at": null, "limits": limits(), "rejected_last_day": {},
         });
         assert_eq!(answer.body, expected);
     }

@@ -11,7 +11,7 @@ use domain::access::AccessKind;
 
 use crate::{
     admission::{audit::Audit, preconditions::Preconditions},
-    console, docs_page, home_page, list_services, openapi, ops,
+    console, docs_page, home_page, list_notaries, list_services, openapi, ops,
     orders::{
         add_documents, add_note, archive, change, create_form, create_json, list_accesses,
         list_changes, list_orders, path, put, read_document, read_order, withdraw,
@@ -94,6 +94,7 @@ pub(crate) fn operations() -> [(&'static str, Vec<MethodRoutes>); 24] {
             ],
         ),
         (list_services::PATH, vec![on(GET, list_services::list)]),
+        (list_notaries::PATH, vec![on(GET, list_notaries::list)]),
         (read_key::PATH, vec![on(GET, read_key::read)]),
         (WEBHOOKS, vec![on(GET, endpoint::list), on(POST, endpoint::create)]),
         (

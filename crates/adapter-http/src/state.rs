@@ -9,7 +9,9 @@ use domain::{
     ports::Entropy,
     use_cases::{
         add_documents::AddDocuments, add_note::AddNote, change_order::ChangeOrder,
-        create_order::CreateOrder, read_order::ReadOrder, services::ListServices,
+        create_order::CreateOrder, notaries::ListNotaries, read_order::ReadOrder,
+        rejected::count_rejected::CountRejected,
+        services::ListServices,
         webhooks::manage_webhooks::ManageWebhooks, withdraw_document::WithdrawDocument,
     },
 };
@@ -41,6 +43,10 @@ pub struct Api {
     pub withdraw_document: Audited<WithdrawDocument>,
     /// Reads orders and documents.
     pub read_order: Audited<ReadOrder>,
+    /// Counts rejected requests about orders.
+    pub rejected: CountRejected,
+    /// Lists the notaries that a signing service knows.
+    pub list_notaries: ListNotaries,
     /// Lists signing services.
     pub list_services: ListServices,
     /// Manages webhooks.

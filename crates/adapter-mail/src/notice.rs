@@ -1,8 +1,10 @@
-//! Builds the mails about a webhook endpoint that fails, and about a key that reads many orders.
+//! Builds the mails about a webhook endpoint that fails, and about a key that reads many orders or whose requests are
+//! rejected.
 
 use domain::{
     access::BusyKeyNotice,
     ports::{Notice, NotifyError},
+    rejected::{RejectedNotice, RejectedWithCode},
     webhook::{DisabledBy, Endpoint, EndpointNotice, FAILING_LIMIT},
 };
 use lettre::{Message, message::SinglePart};
@@ -19,6 +21,7 @@ pub(crate) fn render(sender: &Sender, notice: &Notice) -> Result<Message, Notify
     let (subject, date, text) = match notice {
         Notice::Endpoint(notice) => of_endpoint(notice),
         Notice::BusyKey(notice) => of_busy_key(notice),
+        Notice::Rejected(notice) => of_rejected(notice),
     };
     head(sender, &notice.message_key(), notice.recipient(), subject, date)?
         .singlepart(SinglePart::plain(text.map_err(permanent)?))
@@ -49,6 +52,40 @@ fn of_busy_key(BusyKeyNotice { name, orders, at, .. }: &BusyKeyNotice) -> Mail {
         )
     });
     ("An API key reads more orders than usual".to_owned(), *at, text)
+}
+
+/// The fields and requests that a mail names are the first of each.
+fn of_rejected(notice: &RejectedNotice) -> Mail {
+    let RejectedNotice { name, since, at, by_code, .. } = notice;
+    let requests = counted(notice.requests());
+    let text = second(*since).map(|since| {
+        let by_code = by_code.iter().map(with_code).collect::<Vec<_>>().concat();
+        format!(
+            "The service has rejected {requests} of the API key {name:?} to create or change orders since \
+             {since}: nothing of them was stored.\n\n{by_code}\
+             The answer to each request names every fault in `errors`. Correct your software, and send the \
+             requests again.\n\n\
+             GET /api/key has the numbers of the last day. At most one such mail an hour leaves.\n"
+        )
+    });
+    (format!("{requests} of an API key rejected"), *at, text)
+}
+
+fn with_code((code, with_code): (&String, &RejectedWithCode)) -> String {
+    let RejectedWithCode { requests, faults, request_ids } = with_code;
+    let mut lines = vec![format!("{code}: {}", counted(*requests))];
+    if !faults.is_empty() {
+        lines.push("  Fields:".to_owned());
+        lines.extend(faults.iter().map(|(pointer, code)| format!("    {pointer} ({code})")));
+    }
+    lines.push("  Request ids:".to_owned());
+    lines.extend(request_ids.iter().map(|id| format!("    {id}")));
+    lines.join("\n") + "\n\n"
+}
+
+fn counted(requests: u64) -> String {
+    let plural = if requests == 1 { "" } else { "s" };
+    format!("{requests} request{plural}")
 }
 
 /// Returns the text. It has no path of the URL, which may be a secret.
@@ -148,6 +185,49 @@ mod tests {
             assert!(told.contains("Webhook endpoint 3 is disabled"), "{told}");
             assert!(told.contains(reason) && told.contains("PATCH /api/webhooks/3"), "{told}");
             assert!(!(warning.clone() + &told).contains("secret"), "the path of the URL: {told}");
+        }
+    }
+
+    #[test]
+    fn mail_about_rejected_requests_has_numbers_codes_pointers_and_request_ids() {
+        let pointer = |pointer: &str, code: &str| (pointer.to_owned(), code.to_owned());
+        let failed = RejectedWithCode {
+            requests: 200,
+            faults: [
+                pointer("/signingDetailsFormData/signerName", "required"),
+                pointer("/signingDetailsFormData/signer_name", "misplaced_member"),
+            ]
+            .into(),
+            request_ids: vec!["0f1e2d".to_owned(), "4c5b6a".to_owned()],
+        };
+        let forbidden = RejectedWithCode {
+            requests: 1,
+            faults: [].into(),
+            request_ids: vec!["77".to_owned()],
+        };
+        let mail = parsed(&Notice::Rejected(RejectedNotice {
+            key: ApiKeyId(3),
+            name: "closing desk".to_owned(),
+            since: NOW,
+            at: NOW + time::Duration::MINUTE,
+            by_code: [("validation_failed", failed), ("forbidden", forbidden)]
+                .map(|(code, with_code)| (code.to_owned(), with_code))
+                .into(),
+            recipient: EmailAddress::try_from("it@title.example.com".to_owned()).unwrap(),
+        }));
+        for part in [
+            "201 requests of an API key rejected",
+            "\"closing desk\"",
+            "since 2026-12-01T20:30:00Z",
+            "validation_failed: 200 requests",
+            "/signingDetailsFormData/signerName (required)",
+            "/signingDetailsFormData/signer_name (misplaced_member)",
+            "0f1e2d",
+            "4c5b6a",
+            "forbidden: 1 request",
+            "GET /api/key",
+        ] {
+            assert!(mail.contains(part), "{part}: {mail}");
         }
     }
 

@@ -16,7 +16,7 @@ use crate::{failure::Failure, store::PostgresStore};
 /// an order writes to them, so that the two do not wait for each other.
 const LOCK: &str = "LOCK TABLE signing_services, orders, order_changes, order_notes, documents, uploads, \
     events, deliveries, order_recipients, recipient_mails, webhook_endpoints, webhook_deliveries, idempotency_keys, api_keys, \
-    key_events, accesses, access_runs, order_feed, order_feed_position IN EXCLUSIVE MODE";
+    key_events, accesses, access_runs, order_feed, order_feed_position, rejected_requests IN EXCLUSIVE MODE";
 
 /// Switches the triggers off that write entries of the feed, or on: the source has these entries.
 fn feeding(switch: &str) -> String {

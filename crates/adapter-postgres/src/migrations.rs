@@ -47,6 +47,10 @@ const MIGRATIONS: [(&str, &str); 9] = [
         include_str!("../../../migrations/postgres/20261129170200_webhook_bodies/up.sql"),
     ),
     ("20261130100000", include_str!("../../../migrations/postgres/20261130100000_changes/up.sql")),
+    (
+        "20261130300000",
+        include_str!("../../../migrations/postgres/20261130300000_rejected_requests/up.sql"),
+    ),
 ];
 
 /// Makes instances that start at once in one schema migrate one after the other. The number is `nota`
@@ -71,7 +75,7 @@ const TRIGGERS: [(&str, &str); 10] = [
 ];
 
 /// The tables that the migrations create, and the rights on them that the service needs.
-const TABLES: [(&str, &str); 20] = [
+const TABLES: [(&str, &str); 21] = [
     ("orders", "SELECT INSERT UPDATE"),
     ("order_changes", "SELECT INSERT UPDATE"),
     ("order_notes", "SELECT INSERT UPDATE"),
@@ -91,6 +95,7 @@ const TABLES: [(&str, &str); 20] = [
     ("idempotency_keys", "SELECT INSERT UPDATE DELETE"),
     ("accesses", "SELECT INSERT DELETE"),
     ("access_runs", "SELECT INSERT UPDATE DELETE"),
+    ("rejected_requests", "SELECT INSERT UPDATE DELETE"),
     ("installation", "SELECT INSERT UPDATE"),
 ];
 

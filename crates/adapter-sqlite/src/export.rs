@@ -24,7 +24,7 @@ use crate::{
 
 /// The tables of a copy. A row comes after the rows to which it refers. The installation is left out: the
 /// copy is another one.
-pub const EXPORTED_TABLES: [&str; 18] = [
+pub const EXPORTED_TABLES: [&str; 19] = [
     "signing_services",
     "api_keys",
     "key_events",
@@ -43,6 +43,7 @@ pub const EXPORTED_TABLES: [&str; 18] = [
     "accesses",
     "access_runs",
     "order_feed",
+    "rejected_requests",
 ];
 
 /// Begins a transaction that ends with the connection. In this mode of locking, it fails while another

@@ -19,8 +19,10 @@ use domain::{
         create_order::CreateOrder,
         intake::Intake,
         keys::manage_keys::ManageKeys,
+        notaries::ListNotaries,
         note_downloads::Downloads,
         read_order::ReadOrder,
+        rejected::count_rejected::CountRejected,
         scan_documents::ScanDocuments,
         services::{KnownServices, ListServices},
         upkeep::watch_clock::WatchedClock,
@@ -66,6 +68,8 @@ pub(crate) struct Parts {
     pub(crate) downloads: Downloads,
     /// Accesses that are not stored yet.
     pub(crate) accesses: Arc<AccessRecorder>,
+    /// Counts of rejected requests.
+    pub(crate) rejected: CountRejected,
 }
 
 impl Parts {
@@ -121,6 +125,12 @@ impl Parts {
         }
         let (orders, with_documents) = (settings.rate(), settings.documents_rate());
         let run = RunId::random(&*machine.entropy);
+        let rejected = CountRejected {
+            log: storage.rejected.clone(),
+            clock: machine.clock.clone(),
+            run,
+            counts: Arc::default(),
+        };
         Ok(Self {
             settings: settings.clone(),
             machine: machine.clone(),
@@ -137,6 +147,7 @@ impl Parts {
             rates: Arc::new(RateLimits::new(orders, with_documents, settings.reads_rate())),
             downloads: Downloads::default(),
             accesses: Arc::new(AccessRecorder::new(run, machine.clock.clone())),
+            rejected,
         })
     }
 
@@ -195,6 +206,11 @@ impl Parts {
                 clock: clock.clone(),
                 idempotency_retention: settings.idempotency_retention(),
             }),
+            rejected: self.rejected.clone(),
+            list_notaries: ListNotaries {
+                reader: storage.reader.clone(),
+                clock: clock.clone(),
+            },
             list_services: ListServices { services: storage.services.clone() },
             change_order: Audited::new(ChangeOrder {
                 orders: storage.orders.clone(),

@@ -29,6 +29,7 @@ use domain::{
         deliveries::dispatch_events::DispatchEvents,
         keys::note_key_uses::NoteKeyUses,
         note_downloads::NoteDownloads,
+        rejected::tell_rejected::TellRejected,
         upkeep::{
             erase_old_orders::CountWaiting, forget_keys::ForgetKeys, sweep_uploads::SweepUploads,
             watch_clock::WatchClock,
@@ -95,6 +96,23 @@ fn table(parts: &Parts, metrics: &WorkerMetrics) -> Vec<Row> {
             "first downloads of documents are not stored until the database answers",
             NoteDownloads { orders: storage.orders.clone(), downloads: parts.downloads.clone() },
         ),
+        Row::storing(
+            "counts of rejected requests are not stored until the database answers",
+            parts.rejected.clone(),
+        ),
+        Row::new(
+            "rejected requests could not be told to the contacts of their keys",
+            DATABASE,
+            TellRejected {
+                log: storage.rejected.clone(),
+                keys: keys.keys.clone(),
+                notifier: notifier.clone(),
+                clock: clock.clone(),
+                removed_at: None,
+            },
+            report::rejected,
+        )
+        .after(may_leave),
         Row::new(
             "expired idempotency keys could not be removed",
             DATABASE,

@@ -66,7 +66,7 @@ macro_rules! contract {
             amendment_of_nothing_leaves_no_trace, order_of_another_client_is_not_amended,
             concurrent_amendments_and_changes_are_one_after_the_other,
             one_of_concurrent_amendments_of_a_version_is_stored,
-            order_that_as_many_addresses_know_as_can_gets_no_other,
+            order_that_as_many_addresses_know_as_can_gets_no_other, confirmation_ends_with_its_appointment,
             change_by_another_system_has_the_same_history_and_event, near_spelling_by_another_system_is_the_usual_status,
             change_by_another_system_after_one_of_the_service_is_of_the_database,
             erasure_leaves_statuses_and_instants_without_reasons,
@@ -110,6 +110,14 @@ macro_rules! contract {
             killed_run_is_forgotten_a_day_after_its_last_sign_of_life,
             keys_that_read_many_orders_are_busy, unknown_kinds_are_left_out,
             concurrent_batches_are_all_stored,
+        );
+    };
+    (rejected_log, $fixture:expr) => {
+        $crate::obligations!(rejected_log, $fixture;
+            counts_of_a_key_are_read_by_code, count_that_has_grown_replaces_itself,
+            mail_is_claimed_for_a_key_with_a_contact, one_of_concurrent_claims_gets_a_key,
+            claim_of_a_wrong_clock_does_not_count, told_requests_are_not_told_again,
+            old_counts_are_removed,
         );
     };
     (database_time, $fixture:expr) => {
@@ -310,7 +318,7 @@ macro_rules! storage_contracts {
     ($storage:ident) => {
         $crate::storage_contracts!($storage; order_repo, upload_ledger, idempotency_ledger,
             api_key_repo, service_repo, outbox, delivery_queue, webhook_repo, webhook_queue, order_reader,
-            change_feed, order_admin, access_log, database_time, installation_repo);
+            change_feed, order_admin, access_log, rejected_log, database_time, installation_repo);
     };
     ($storage:ident; $($port:ident),+) => {$(
         mod $port {

@@ -18,10 +18,33 @@ use domain::{
         StoredOrder,
     },
     ports::{
-        AccessLog, ApiKeyRepo, Attempted, ChangeFeed, DatabaseTime, DeliveryQueue, Dispatch,
-        ErasureOutcome, EventId, IdempotencyLedger, InstallationRepo, Lease, NewOrder, OrderAdmin,
-        OrderReader, OrderRepo, Outbox, QueueStats, ServiceRepo, Settlement, StoreError,
-        UploadLedger, WebhookQueue, WebhookRepo, WriteError, error_chain,
+AccessLog,
+ApiKeyRepo,
+Attempted,
+ChangeFeed,
+DatabaseTime,
+DeliveryQueue,
+Dispatch,
+ErasureOutcome,
+EventId,
+IdempotencyLedger,
+InstallationRepo,
+Lease,
+NewOrder,
+OrderAdmin,
+OrderReader,
+OrderRepo,
+Outbox,
+QueueStats,
+ServiceRepo,
+Settlement,
+StoreError,
+UploadLedger,
+WebhookQueue,
+WebhookRepo,
+WriteError,
+error_chain,
+RejectedLog,
     },
 };
 use futures_util::future::join_all;
@@ -69,6 +92,8 @@ pub struct Storage {
     pub webhook_queue: Arc<dyn WebhookQueue>,
     /// Accesses.
     pub accesses: Arc<dyn AccessLog>,
+    /// Rejected requests.
+    pub rejected: Arc<dyn RejectedLog>,
     /// What the database knows of the time.
     pub time: Arc<dyn DatabaseTime>,
     /// The installation.
@@ -94,6 +119,7 @@ impl Storage {
             + WebhookRepo
             + WebhookQueue
             + AccessLog
+            + RejectedLog
             + DatabaseTime
             + InstallationRepo
             + 'static,
@@ -112,6 +138,7 @@ impl Storage {
             webhooks: store.clone(),
             webhook_queue: store.clone(),
             accesses: store.clone(),
+            rejected: store.clone(),
             time: store.clone(),
             installation: store,
             other_system: Box::new(other_system),

@@ -11,6 +11,7 @@ pub mod order_admin;
 pub mod order_reader;
 pub mod order_repo;
 pub mod outbox;
+pub mod rejected_log;
 pub mod service_repo;
 pub mod upload_ledger;
 pub mod webhook_queue;

@@ -223,7 +223,8 @@ pub struct NewApiKey {
     pub client: Option<ClientId>,
     /// The name of the client that it begins; `None` means the name of the key.
     pub client_name: Option<String>,
-    /// Address of the client that is told of webhook endpoints that fail.
+    /// Address that is told of webhook endpoints that fail, of rejected requests, and of a key that reads many
+    /// orders.
     pub contact: Option<EmailAddress>,
 }
 

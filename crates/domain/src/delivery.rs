@@ -137,6 +137,10 @@ impl MailSubject {
         if change.reinstates() {
             return Some(Self::Reinstated);
         }
+        // The client has moved a confirmed appointment. The mail about its change says so.
+        if change.actor == Actor::Client {
+            return None;
+        }
         if change.order_status == change.previous_status {
             return Some(Self::NotaryAssigned);
         }
@@ -399,7 +403,8 @@ pub struct Notification {
     pub audience: Audience,
     /// How much of the order it tells.
     pub extent: Extent,
-    /// The order that the mail is about. That of a cancelled order has its changes.
+    /// The order that the mail is about. One with a status of
+    /// [`OrderStatus::TOLD_WITH_HISTORY`] has its changes.
     pub order: StoredOrder,
     /// The record of its signing service, if there is one.
     pub service: Option<SigningService>,
@@ -500,6 +505,14 @@ mod tests {
             let found = MailSubject::of(EventType::OrderUpdated, Some(&change));
             assert_eq!(found, subject, "{change:?}");
         }
+    }
+
+    /// The mail about the change says it.
+    #[test]
+    fn end_of_a_confirmation_has_no_mail_of_its_own() {
+        let ended = change("CONFIRMED", "ASSIGNED", Some(7));
+        let ended = EventChange::Order(ChangedOrder { actor: Actor::Client, ..ended });
+        assert_eq!(MailSubject::of(EventType::OrderUpdated, Some(&ended)), None);
     }
 
     #[test]

@@ -16,8 +16,10 @@
 //! | preconditions of changes | [`precondition`] |
 //! | API keys and their owners | [`api_key`] |
 //! | records of signing services | [`signing_service`] |
+//! | the notaries that a signing service knows | [`notary`] |
 //! | the installation of a database, and its copies | [`installation`] |
 //! | who has read or changed what | [`access`] |
+//! | requests that were rejected, and the mails about them | [`rejected`] |
 //! | mails about an order, and when they are retried | [`delivery`] |
 //! | which time holds, and when it is too doubtful to erase by it | [`clock_watch`] |
 //! | webhooks: endpoints, events, retry schedule, payloads, secrets | [`webhook`] |
@@ -29,8 +31,10 @@
 //! |---|---|
 //! | orders: create, add documents and notes, scan, read, change, cancel, erase | [`use_cases`] |
 //! | the accesses to orders: record, store, watch | [`use_cases::accesses`] |
+//! | rejected requests: count, store, tell | [`use_cases::rejected`] |
 //! | API keys: issue, rotate, revoke, cache, last use | [`use_cases::keys`] |
 //! | which signing services orders may name | [`use_cases::services`] |
+//! | the notaries of a signing service | [`use_cases::notaries`] |
 //! | mails: dispatch of events, attempts; the loop that delivers mails and webhooks | [`use_cases::deliveries`] |
 //! | webhooks: manage, attempt, watch | [`use_cases::webhooks`] |
 //! | copies of a database: tell, adopt | [`use_cases::installations`] |
@@ -65,10 +69,12 @@ pub mod duplicate_window;
 pub mod entropy;
 pub mod idempotency;
 pub mod installation;
+pub mod notary;
 pub mod order;
 pub mod people;
 pub mod ports;
 pub mod precondition;
+pub mod rejected;
 pub mod request;
 pub mod signing_service;
 pub mod trace_context;

@@ -13,9 +13,26 @@ use adapter_sqlite::SqliteStore;
 use anyhow::{Context as _, Result, ensure};
 use domain::{
     ports::{
-        AccessLog, ApiKeyRepo, BlobStore, ChangeFeed, DatabaseTime, DeliveryQueue,
-        IdempotencyLedger, InstallationRepo, Notifier, OrderAdmin, OrderReader, OrderRepo, Outbox,
-        ServiceRepo, UploadLedger, WebhookQueue, WebhookRepo, WebhookSender, error_chain,
+AccessLog,
+ApiKeyRepo,
+BlobStore,
+ChangeFeed,
+DatabaseTime,
+DeliveryQueue,
+IdempotencyLedger,
+InstallationRepo,
+Notifier,
+OrderAdmin,
+OrderReader,
+OrderRepo,
+Outbox,
+ServiceRepo,
+UploadLedger,
+WebhookQueue,
+WebhookRepo,
+WebhookSender,
+error_chain,
+RejectedLog,
     },
     use_cases::{
         installations::Installations, keys::manage_keys::ManageKeys,
@@ -55,6 +72,8 @@ pub struct Storage {
     pub idempotency: Arc<dyn IdempotencyLedger>,
     /// Stores reads and changes of orders.
     pub accesses: Arc<dyn AccessLog>,
+    /// Stores counts of rejected requests.
+    pub rejected: Arc<dyn RejectedLog>,
     /// Stores API keys.
     pub keys: Arc<dyn ApiKeyRepo>,
     /// Stores the records of signing services.
@@ -130,6 +149,7 @@ impl Storage {
             + UploadLedger
             + IdempotencyLedger
             + AccessLog
+            + RejectedLog
             + ApiKeyRepo
             + ServiceRepo
             + Outbox
@@ -150,6 +170,7 @@ impl Storage {
             uploads: store.clone(),
             idempotency: store.clone(),
             accesses: store.clone(),
+            rejected: store.clone(),
             keys: store.clone(),
             services: store.clone(),
             outbox: store.clone(),

@@ -30,6 +30,7 @@ pub mod orders;
 pub mod orphans;
 pub mod party;
 pub mod recipient_mails;
+pub mod rejected_requests;
 pub mod schema;
 pub mod signing_services;
 mod statement;

@@ -220,8 +220,24 @@ diesel::table! {
         scopes -> Text,
         last_used_at -> Nullable<crate::Instant>,
         contact -> Nullable<Text>,
+        next_rejected_mail_at -> Nullable<crate::Instant>,
     }
 }
+
+diesel::table! {
+    rejected_requests (api_key_id, at, code, run) {
+        api_key_id -> BigInt,
+        at -> crate::Instant,
+        code -> Text,
+        run -> BigInt,
+        requests -> BigInt,
+        told -> BigInt,
+        faults -> Text,
+        request_ids -> Text,
+    }
+}
+
+diesel::allow_tables_to_appear_in_same_query!(api_keys, rejected_requests);
 
 diesel::table! {
     key_events (id) {

@@ -69,6 +69,7 @@ pub(crate) async fn observe(
     let route = response.request().match_pattern().unwrap_or_else(|| "unmatched".to_owned());
     let status = response.status().as_u16();
     count(&api, response.request(), status, duration, &route);
+    rejected::count(&api, response.request());
     span.in_scope(|| log(&api, response.request(), status, started.elapsed(), &route));
     if let Some(traces) = traced {
         let request = response.request();
@@ -181,5 +182,6 @@ fn add_headers(response: &mut ServiceResponse, id: &RequestId) {
 }
 
 pub(crate) mod gauges;
+mod rejected;
 #[cfg(test)]
 mod tests;

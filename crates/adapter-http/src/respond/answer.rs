@@ -28,8 +28,9 @@ pub(crate) fn answer(
     .boxed_local()
 }
 
-/// Builds the response of a problem, and notes its code for the log and the metrics.
+/// Builds the response of a problem, and notes its code and its faults for the log, the metrics and the counts.
 pub(crate) fn reject(request: &HttpRequest, problem: &Problem) -> HttpResponse {
     request.extensions_mut().insert(problem.code());
+    request.extensions_mut().insert(problem.faults());
     problem.response(&RequestId::of(request))
 }

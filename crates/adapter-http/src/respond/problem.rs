@@ -48,6 +48,9 @@ pub(crate) struct FieldProblem {
     pub(crate) detail: Cow<'static, str>,
 }
 
+/// The fields at fault of a request as JSON Pointers, with the codes of their faults.
+pub(crate) struct Faults(pub(crate) Vec<(Cow<'static, str>, &'static str)>);
+
 impl FieldProblem {
     /// Reports a field or document.
     pub(crate) fn at(
@@ -192,6 +195,12 @@ impl Problem {
     pub(crate) fn log(self, error: &dyn std::error::Error) -> Self {
         tracing::error!(error = error_chain(error), code = self.code.as_str(), "request failed");
         self
+    }
+
+    /// Returns the fields at fault.
+    pub(crate) fn faults(&self) -> Faults {
+        let errors = self.errors.iter().flatten();
+        Faults(errors.filter_map(|error| Some((error.pointer.clone()?, error.code))).collect())
     }
 
     /// Returns the stable name of the problem.

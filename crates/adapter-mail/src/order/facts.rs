@@ -4,7 +4,7 @@ use domain::{
     delivery::{Audience, Extent, MailContent, MailSubject, Notification},
     document::stored_count,
     order::{
-        ChangeKind, Contact, EmailAddress, Money, Notary, Order, SigningLocation, StoredOrder,
+        Contact, EmailAddress, Money, Notary, Order, SigningLocation, StoredOrder,
     },
     request::phone_parts,
 };
@@ -90,14 +90,14 @@ pub(super) fn facts(notification: &Notification) -> Result<Vec<Fact>, Format> {
         ];
         return Ok(known.into_iter().filter_map(fact).collect());
     }
-    let mut states = stored.changes.iter().rev().filter(|change| change.kind == ChangeKind::Status);
-    let reason = states.next().and_then(|change| change.reason.clone());
+    let is_told = [MailSubject::Cancelled, MailSubject::NotSigned].contains(subject);
+    let reason = stored.reason_of_status().filter(|_| is_told).map(str::to_owned);
     let number = order.signing_service_id.0;
     let service = service
         .as_ref()
         .map_or_else(|| number.to_string(), |service| format!("{} ({number})", service.name));
     let first = [
-        text("Reason", reason.filter(|_| *subject == MailSubject::Cancelled)),
+        text("Reason", reason),
         text("Order", Some(stored.id.0.to_string())),
         text("File number", Some(order.file_number.as_str().to_owned())),
         text("Client", stored.names.client.clone().filter(|_| *audience == Audience::Service)),

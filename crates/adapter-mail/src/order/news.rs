@@ -131,11 +131,16 @@ pub(super) fn news(notification: &Notification) -> News {
     // The recipient may have got no mail before the cancellation, and so none about it.
     let end =
         if is_late { " The order is cancelled: the signing does not take place." } else { "" };
+    let again = match audience {
+        _ if notification.subject != MailSubject::Changed || !order.must_be_confirmed_again() => "",
+        Audience::Service => " The appointment must be confirmed again.",
+        Audience::Client => " The signing service has not confirmed the appointment again yet.",
+    };
     News {
         subject,
         at: if is_first { order.created_at } else { order.updated_at },
         heading,
-        introduction: format!("{introduction}{end}"),
+        introduction: format!("{introduction}{again}{end}"),
         closing: match audience {
             _ if notification.extent == Extent::EndOnly => {
                 "You receive this automatic message because you had mails about this order before."

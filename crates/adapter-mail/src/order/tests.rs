@@ -228,6 +228,57 @@ fn cancellation_names_the_reason_and_removes_the_appointment() {
 }
 
 #[test]
+fn mail_about_a_signing_without_signatures_has_the_reason() {
+    let mut mail = Notification { subject: MailSubject::NotSigned, ..notification() };
+    mail.order.status = OrderStatus::DID_NOT_SIGN;
+    let reason = |reason: Option<&str>| OrderChange {
+        kind: ChangeKind::Status,
+        status: OrderStatus::DID_NOT_SIGN,
+        actor: Actor::Service,
+        reason: reason.map(str::to_owned),
+        ..OrderChange::created(mail.order.created_at)
+    };
+    let changes = [vec![reason(Some("The borrower was ill."))], vec![reason(None)]];
+    let texts = changes.map(|changes| {
+        mail.order.changes = changes;
+        bodies(&raw(&mail)).0
+    });
+    assert!(texts[0].contains("\nReason: The borrower was ill.\n"), "{}", texts[0]);
+    assert!(!texts[1].contains("Reason:"), "{}", texts[1]);
+}
+
+/// Only of an appointment that the service had confirmed, and until it confirms again.
+#[test]
+fn mail_about_a_change_says_that_the_appointment_must_be_confirmed_again() {
+    let mut mail = Notification { subject: MailSubject::Changed, ..notification() };
+    let status = |status: OrderStatus, actor| OrderChange {
+        kind: ChangeKind::Status,
+        status,
+        actor,
+        ..OrderChange::created(mail.order.created_at)
+    };
+    let confirmed = status(OrderStatus::CONFIRMED, Actor::Service);
+    let ended = status(OrderStatus::ASSIGNED, Actor::Client);
+    let assigned = status(OrderStatus::ASSIGNED, Actor::Service);
+    for (changes, expected) in [
+        (vec![assigned], false),
+        (vec![confirmed.clone(), ended.clone()], true),
+        (vec![confirmed.clone(), ended, confirmed], false),
+    ] {
+        mail.order.status = changes[changes.len() - 1].status.clone();
+        mail.order.changes = changes;
+        for (audience, sentence) in [
+            (Audience::Service, "The appointment must be confirmed again."),
+            (Audience::Client, "has not confirmed the appointment again yet."),
+        ] {
+            mail.audience = audience;
+            let text = unwrapped(&bodies(&raw(&mail)).0);
+            assert_eq!(text.contains(sentence), expected, "{text}");
+        }
+    }
+}
+
+#[test]
 fn order_that_takes_place_again_returns_to_the_calendar() {
     let again = Notification { subject: MailSubject::Reinstated, sequence: 4, ..notification() };
     let raw = raw(&again);

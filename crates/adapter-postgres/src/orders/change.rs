@@ -183,6 +183,11 @@ pub(super) async fn write(
         Prepared(update).execute(connection).await?;
         return Ok(None);
     }
-    let row = Prepared(update.returning(ListedRow::as_select())).get_result(connection).await?;
+    let mut row = Prepared(update.returning(ListedRow::as_select())).get_result(connection).await?;
+    if let Some(status) = rows.status {
+        let update = diesel::update(orders::table.find(order.0)).set(status);
+        let update = update.returning(ListedRow::as_select());
+        row = Prepared(update).get_result(connection).await?;
+    }
     Ok(ListedRow::into_listed(row)?)
 }

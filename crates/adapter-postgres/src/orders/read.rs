@@ -1,11 +1,17 @@
 //! Reads of single orders.
 
 use async_trait::async_trait;
-use diesel::{prelude::*, result::Error, sql_query, sql_types::BigInt};
+use diesel::{
+    prelude::*,
+    result::Error,
+    sql_query,
+    sql_types::{BigInt, Bool},
+};
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{
     api_key::Owner,
     document::StoredDocument,
+    notary::KnownNotary,
     order::{DocumentId, OrderId, OrderStatus, READ_NOTES, StoredOrder},
     ports::{
         Cursor, FoundOrder, HistoryEntry, HistoryId, HistoryQuery, ListedOrder, MaybeErased,
@@ -13,7 +19,7 @@ use domain::{
     },
 };
 use sql_rows::{
-    Prepared, Unreadable, Utc,
+    Instant, Prepared, Unreadable, Utc,
     documents::DocumentRow,
     order_changes::{
         OrderChangeRow, add_changes, changes_of, history_after, history_before, history_entry,
@@ -21,12 +27,14 @@ use sql_rows::{
     },
     order_notes::{add_notes, is_place_in_notes, note_count, notes_page, notes_query},
     orders::{
-        KeptOrderRow, ListedRow, created_order, grouped, is_order_of, order_with_document,
-        orders_with_documents, unreadable_order,
+        KeptOrderRow, ListedRow, created_order, grouped, is_order_of,
+        notaries::{KnownNotaryRow, notaries_query},
+        order_with_document, orders_with_documents, party_column, unreadable_order,
     },
     row_limit,
     schema::{order_changes, orders},
 };
+use time::OffsetDateTime;
 
 use super::list;
 use crate::{failure::Failure, store::PostgresStore};
@@ -91,6 +99,23 @@ impl OrderReader for PostgresStore {
     async fn page(&self, owner: Owner, query: &PageQuery) -> Result<Option<Page>, StoreError> {
         let query = query.clone();
         self.read_orders(async move |connection| list::page(connection, owner, &query).await).await
+    }
+
+    async fn notaries(
+        &self,
+        owner: Owner,
+        since: OffsetDateTime,
+    ) -> Result<Vec<KnownNotary>, StoreError> {
+        let notaries = async move |connection: &mut AsyncPgConnection| {
+            let (_, party) = party_column(owner.party);
+            let found = sql_query(notaries_query(owner.party))
+                .bind::<BigInt, _>(party)
+                .bind::<Bool, _>(owner.is_test)
+                .bind::<Instant, _>(Utc(since));
+            let rows: Vec<KnownNotaryRow> = Prepared(found).get_results(connection).await?;
+            Ok(rows.into_iter().filter_map(KnownNotaryRow::into_notary).collect())
+        };
+        self.read_orders(notaries).await
     }
 }
 
@@ -228,8 +253,8 @@ async fn with_documents(
     Ok(Some(order.into_maybe_erased(documents)?))
 }
 
-/// Returns the orders of any owner that exist and are not erased, the cancelled ones with their
-/// changes. One that cannot be read does not fail the others.
+/// Returns the orders of any owner that exist and are not erased, those of [`OrderStatus::TOLD_WITH_HISTORY`]
+/// with their changes. One that cannot be read does not fail the others.
 pub(crate) async fn find_each(
     connection: &mut AsyncPgConnection,
     ids: &[OrderId],
@@ -246,9 +271,9 @@ pub(crate) async fn find_each(
     });
     let mut found: Vec<FoundOrder> = found.collect();
     let whole = found.iter_mut().filter_map(|(_, order)| order.as_mut().ok());
-    let mut cancelled: Vec<_> =
-        whole.filter(|order| order.status == OrderStatus::CANCELLED).collect();
-    match load_changes(connection, &mut cancelled).await {
+    let has_news = |order: &&mut StoredOrder| OrderStatus::TOLD_WITH_HISTORY.contains(&order.status);
+    let mut with_changes: Vec<_> = whole.filter(has_news).collect();
+    match load_changes(connection, &mut with_changes).await {
         Err(Failure::Unreadable(_)) => find_alone(connection, ids).await,
         loaded => loaded.map(|()| found),
     }
@@ -269,7 +294,7 @@ async fn find_alone(
     Ok(found)
 }
 
-/// Finds an order that is not erased, with its changes if it is cancelled. Its notes are not read: nothing
+/// Finds an order that is not erased, with its changes if its status is told with them. Its notes are not read: nothing
 /// that leaves by itself shows them.
 async fn find_for_news(
     connection: &mut AsyncPgConnection,
@@ -279,7 +304,8 @@ async fn find_for_news(
     let mut rows = rows.map_err(|error| unreadable_order::<Failure>(error, &id.0))?;
     let Some((order, documents)) = rows.pop() else { return Ok(None) };
     let mut order = order.into_maybe_erased(documents)?.whole();
-    if let Some(order) = order.as_mut().filter(|order| order.status == OrderStatus::CANCELLED) {
+    let has_news = |order: &&mut StoredOrder| OrderStatus::TOLD_WITH_HISTORY.contains(&order.status);
+    if let Some(order) = order.as_mut().filter(has_news) {
         load_changes(connection, &mut [order]).await?;
     }
     Ok(order)

@@ -55,6 +55,8 @@ const MANY: &str = "
         SELECT 'x', 'm' || n, sha256('x'), now(), false FROM generate_series(1, 10000) n;
     INSERT INTO accesses (at, run, number, kind, order_id, party, api_key_id, outcome)
         SELECT '2026-11-20Z', 1, n, 'read', n, 1, 1, 'ok' FROM generate_series(1, 10000) n;
+    INSERT INTO rejected_requests SELECT n, '2026-11-20Z', 'forbidden', 1, 1, 1, '{}', '[]'
+        FROM generate_series(1, 10000) n;
     INSERT INTO idempotency_keys SELECT 9, false, sha256(n::text::bytea), substr(sha256('x'), 1, 16),
         sha256('x'), n, '2020-01-01', '2999-01-01' FROM generate_series(1, 10000) n;
     ANALYZE";

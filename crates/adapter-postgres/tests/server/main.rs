@@ -37,7 +37,7 @@ use contract_tests::samples::{
     delivery, document, idempotency_key, key_of, mails, new_order, order_of, settle, to_sign,
 };
 use domain::{
-    api_key::{ClientId, Owner, Party},
+api_key::{ClientId, Owner, Party, NewApiKey},
     idempotency::IdempotentRequest,
     order::{Actor, Due, OrderId, Retained, SigningServiceId, feed::FeedCursor},
     ports::{
@@ -45,6 +45,7 @@ use domain::{
         ListFilter, NewOrder, OrderAdmin, OrderFilter, OrderReader, OrderRepo as _, Outbox as _,
         PageQuery, Settlement, StoreError, UploadLedger as _, WriteError,
     },
+    rejected::Rejected,
 };
 use test_servers::postgres::{Cluster, Database, PASSWORD, SUPERUSER};
 use tokio::{
@@ -209,7 +210,30 @@ async fn every_call(store: &PostgresStore) {
     assert_eq!(AccessLog::list(store, &all, Some(last.id), 1).await.unwrap(), [first]);
     store.busy_keys((NOW, NOW), 1).await.unwrap();
     store.remove_before(last.id.at, 1).await.unwrap();
+    call_rejected(store).await;
     call_webhooks(store).await;
+}
+
+/// By their paths: another port has methods of these names.
+async fn call_rejected(store: &PostgresStore) {
+    use domain::ports::{MailClaim, RejectedLog};
+    let contact = "it@title.example.com".to_owned().try_into().ok();
+    let key = store.add(&NewApiKey { contact, ..api_key(NOW) }, "jane").await.unwrap();
+    let count = Rejected {
+        key,
+        at: NOW,
+        code: "forbidden".to_owned(),
+        run: RUN,
+        requests: 1,
+        faults: [].into(),
+        request_ids: Vec::new(),
+    };
+    RejectedLog::store(store, &[count]).await.unwrap();
+    RejectedLog::counts(store, key, NOW).await.unwrap();
+    let claim = MailClaim { now: NOW, rejected_until: NOW, until: NOW };
+    assert_eq!(RejectedLog::claim_mail(store, claim).await.unwrap(), Some(key));
+    let untold = RejectedLog::untold(store, key, 1).await.unwrap();
+    RejectedLog::end_claim(store, key, &untold, NOW).await.unwrap();
 }
 
 /// Waits until a condition holds.

@@ -180,7 +180,7 @@ async fn missing_right_to_create_tables_is_named() {
 }
 
 /// The rights of a user that did not create the schema.
-const RIGHTS: [(&str, &[&str]); 23] = [
+const RIGHTS: [(&str, &[&str]); 24] = [
     ("__diesel_schema_migrations", &["SELECT"]),
     ("later_migrations", &["SELECT"]),
     ("installation", &["SELECT", "INSERT", "UPDATE"]),
@@ -204,6 +204,7 @@ const RIGHTS: [(&str, &[&str]); 23] = [
     ("idempotency_keys", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
     ("accesses", &["SELECT", "INSERT", "DELETE"]),
     ("access_runs", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
+    ("rejected_requests", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
 ];
 
 #[tokio::test]

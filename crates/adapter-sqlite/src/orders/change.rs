@@ -170,6 +170,11 @@ pub(super) fn write(
         Prepared(update).execute(connection)?;
         return Ok(None);
     }
-    let row = Prepared(update.returning(ListedRow::as_select())).get_result(connection)?;
+    let mut row = Prepared(update.returning(ListedRow::as_select())).get_result(connection)?;
+    if let Some(status) = rows.status {
+        let update = diesel::update(orders::table.find(order.0)).set(status);
+        let update = update.returning(ListedRow::as_select());
+        row = Prepared(update).get_result(connection)?;
+    }
     Ok(ListedRow::into_listed(row)?)
 }

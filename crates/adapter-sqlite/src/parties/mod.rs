@@ -1,4 +1,5 @@
-//! Keys, and records of signing services.
+//! Keys, their rejected requests, and records of signing services.
 
 mod keys;
+mod rejected;
 mod services;

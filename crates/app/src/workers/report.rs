@@ -5,6 +5,7 @@ use domain::{
     use_cases::{
         accesses::watch_accesses::{AccessAlert, AccessStep},
         deliveries::dispatch_events::Dispatched,
+        rejected::tell_rejected::RejectedMail,
         webhooks::watch_webhooks::WatchStep,
     },
     webhook::{DisabledBy, EndpointId},
@@ -79,6 +80,31 @@ pub(super) fn watched(metrics: &WorkerMetrics, step: WatchStep) {
                 endpoint,
                 error,
                 "the mail about a webhook endpoint that fails is sent again in a minute"
+            ),
+        }
+    }
+}
+
+/// Reports mails about rejected requests.
+pub(super) fn rejected(mails: Vec<RejectedMail>) {
+    for RejectedMail { key, requests, mail } in mails {
+        let api_key = key.0;
+        match mail {
+            NoticeOutcome::Told => {
+                tracing::info!(api_key, requests, "the contact of an API key was told of rejected requests");
+            }
+            NoticeOutcome::NoContact => {}
+            NoticeOutcome::Failed(error) => tracing::error!(
+                api_key,
+                requests,
+                error,
+                "the contact of an API key could not be told of rejected requests"
+            ),
+            NoticeOutcome::Later(error) => tracing::warn!(
+                api_key,
+                requests,
+                error,
+                "the mail about rejected requests of an API key is sent again in a minute"
             ),
         }
     }

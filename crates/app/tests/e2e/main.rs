@@ -99,10 +99,12 @@ mod orders {
     mod mails;
     mod malware_scan;
     mod money_digits;
+    mod notaries;
     mod ownership;
     mod preconditions;
     mod read;
     mod read_documents;
+    mod rejected;
     mod retention;
     mod signed_documents;
 }

@@ -10,6 +10,7 @@ use domain::{
     document::{ObjectKey, StoredDocument},
     order::{EmailAddress, OrderId},
     ports::{NewOrder, Notice, Notifier, NotifyError},
+    rejected::{RejectedNotice, RejectedWithCode},
     webhook::{DisabledBy, Endpoint, EndpointId, EndpointNotice, EventType},
 };
 use futures_util::future::join_all;
@@ -142,8 +143,17 @@ pub async fn notice_is_a_mail_to_its_recipient(fixture: &dyn NotifierFixture) {
         recipient: recipient(),
     };
     let later = BusyKeyNotice { at: samples::NOW + Duration::HOUR, ..busy.clone() };
-    for (notice, mails) in [(busy, 3), (later, 4)] {
-        let notice = Notice::BusyKey(notice);
+    let rejected = RejectedNotice {
+        key: ApiKeyId(3),
+        name: "ключ \"7\"".to_owned(),
+        since: samples::NOW,
+        at: samples::NOW,
+        by_code: [("validation_failed".to_owned(), RejectedWithCode::default())].into(),
+        recipient: recipient(),
+    };
+    let notices =
+        [Notice::BusyKey(busy), Notice::BusyKey(later), Notice::Rejected(rejected)];
+    for (notice, mails) in notices.into_iter().zip(3..) {
         for _ in 0..2 {
             fixture.notifier().tell(&notice).await.unwrap();
         }

@@ -38,6 +38,8 @@ pub struct ChangeMembers {
     notary_id: Sent<NotaryId>,
     #[garde(dive, custom(nullable(any)))]
     notary: Sent<Object<NotaryMembers>>,
+    #[garde(custom(optional(text(MAX_REASON))))]
+    reason: Sent<Word>,
 }
 
 /// Maximum length of the name of a notary in characters: as for the other persons of an order.
@@ -106,6 +108,8 @@ pub struct ChangeRequest {
     pub notary_id: Option<Option<i64>>,
     /// Who the notary is; `Some(None)` forgets it.
     pub notary: Option<Option<Notary>>,
+    /// The reason why the documents are not signed, for the history and the mails.
+    pub reason: Option<String>,
 }
 
 /// A note.
@@ -126,7 +130,8 @@ pub struct CancelRequest {
 
 impl ChangeRequest {
     /// Reads the body of a change. `notary_id: null` unassigns, and `order_status: null` is a
-    /// violation, because an order always has a status.
+    /// violation, because an order always has a status. Only a change to `DID_NOT_SIGN` has a reason. A blank one
+    /// is none.
     ///
     /// # Errors
     /// All violations.
@@ -135,12 +140,21 @@ impl ChangeRequest {
         violations.extend(unknown_members(&body, ""));
         violations
             .extend(body.notary.value().into_iter().flat_map(|it| unknown_members(it, "/notary")));
+        let ChangeMembers { order_status, notary_id, notary, reason } = body.members;
+        let status = order_status.into_value().and_then(|text| OrderStatus::named(text.into()));
+        if !matches!(reason, Sent::Absent) && status != Some(OrderStatus::DID_NOT_SIGN) {
+            violations.retain(|violation| violation.pointer != "/reason");
+            violations.push(Violation {
+                pointer: "/reason".into(),
+                code: ViolationCode::UnknownMember,
+                detail: "is a member of this request only beside DID_NOT_SIGN".into(),
+            });
+        }
         if !violations.is_empty() {
             return Err(violations);
         }
-        let ChangeMembers { order_status, notary_id, notary } = body.members;
         Ok(Self {
-            status: order_status.into_value().and_then(|text| OrderStatus::named(text.into())),
+            status,
             notary_id: match notary_id {
                 Sent::Null => Some(None),
                 sent => sent.into_value().map(|NotaryId(id)| id),
@@ -149,6 +163,7 @@ impl ChangeRequest {
                 Sent::Null => Some(None),
                 sent => sent.into_value().map(|notary| notary.members.into_notary()),
             },
+            reason: reason.into_value().map(Into::into),
         })
     }
 }
@@ -248,7 +263,7 @@ mod tests {
             (json!({ "notary_id": null }), None, Some(None)),
         ] {
             let change = ChangeRequest::parse(body(&sent));
-            let expected = ChangeRequest { status, notary_id, notary: None };
+            let expected = ChangeRequest { status, notary_id, ..ChangeRequest::default() };
             assert_eq!(change, Ok(expected), "{sent}");
         }
         for (sent, reason) in [
@@ -258,6 +273,42 @@ mod tests {
             (json!({ "reason": " ill " }), Some("ill".to_owned())),
         ] {
             assert_eq!(CancelRequest::parse(body(&sent)), Ok(CancelRequest { reason }), "{sent}");
+        }
+    }
+
+    /// As for a cancellation.
+    #[test]
+    fn order_that_is_not_signed_has_a_reason() {
+        for (reason, expected) in [
+            (json!(" ill "), Ok(Some("ill".to_owned()))),
+            (json!(" "), Ok(None)),
+            (json!(null), Ok(None)),
+            (json!("é".repeat(501)), Err("too_long")),
+            (json!("a\u{0}b"), Err("invalid_characters")),
+            (json!(7), Err("wrong_type")),
+        ] {
+            let sent = json!({ "order_status": "did not sign", "reason": reason });
+            let parsed = ChangeRequest::parse(body(&sent));
+            match expected {
+                Ok(expected) => assert_eq!(parsed.map(|it| it.reason), Ok(expected), "{sent}"),
+                Err(code) => assert_eq!(faults(parsed), [("/reason".to_owned(), code)], "{sent}"),
+            }
+        }
+    }
+
+    #[test]
+    fn no_other_change_has_a_reason() {
+        for mut sent in [
+            json!({ "order_status": "SIGNED" }),
+            json!({ "order_status": "CANCELLED" }),
+            json!({ "notary_id": 7 }),
+            json!({}),
+        ] {
+            for reason in [json!("ill"), json!(7), json!(null)] {
+                sent["reason"] = reason;
+                let found = faults(ChangeRequest::parse(body(&sent)));
+                assert_eq!(found, [("/reason".to_owned(), "unknown_member")], "{sent}");
+            }
         }
     }
 

@@ -47,6 +47,9 @@ impl OrderStatus {
         Self::CANCELLED,
     ];
 
+    /// The states of which a mail tells something of the history: a reason, or that a confirmation has ended.
+    pub const TOLD_WITH_HISTORY: [Self; 3] = [Self::ASSIGNED, Self::DID_NOT_SIGN, Self::CANCELLED];
+
     /// Returns the state that a text names; `None` unless it has 1 to 50 characters. A near spelling of
     /// a usual state is that state: programs must not miss a cancellation for a letter.
     pub fn named(text: String) -> Option<Self> {
@@ -330,6 +333,25 @@ impl StoredOrder {
         created.into_iter().chain(self.changes.iter().cloned())
     }
 
+    /// Returns whether the signing service has confirmed an appointment that the client has changed since: the
+    /// client's change has made the order `ASSIGNED`, and it is so still. Needs the history.
+    pub fn must_be_confirmed_again(&self) -> bool {
+        let is_by_client = |change: &OrderChange| change.actor == Actor::Client;
+        self.status == OrderStatus::ASSIGNED && self.status_change().is_some_and(is_by_client)
+    }
+
+    /// Returns the reason of the change that gave the order its status. Needs the history.
+    pub fn reason_of_status(&self) -> Option<&str> {
+        self.status_change()?.reason.as_deref()
+    }
+
+    /// Returns the change that gave the order its status; `None` if the history does not go back so far.
+    fn status_change(&self) -> Option<&OrderChange> {
+        let has_status = |change: &&OrderChange| change.status == self.status;
+        let first = self.changes.iter().rev().take_while(has_status).last();
+        first.filter(|first| first.kind == ChangeKind::Status)
+    }
+
     /// Returns the name of the order in the `UID` of its calendar files, and in the `References` of its mails, which
     /// mail programs show as one conversation. The instant makes it unique among services.
     pub fn name(&self) -> String {
@@ -360,6 +382,66 @@ impl StoredOrder {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::test_support::stored_order;
+
+    /// Also after another notary was named.
+    #[test]
+    fn reason_of_a_status_is_that_of_the_change_that_set_it() {
+        let change = |status: OrderStatus, reason: Option<&str>| OrderChange {
+            kind: ChangeKind::Status,
+            status,
+            reason: reason.map(str::to_owned),
+            ..OrderChange::created(OffsetDateTime::UNIX_EPOCH)
+        };
+        let not_signed = || change(OrderStatus::DID_NOT_SIGN, Some("ill"));
+        let renamed = || change(OrderStatus::DID_NOT_SIGN, None);
+        let cancelled = || change(OrderStatus::CANCELLED, None);
+        for (changes, expected) in [
+            (vec![], None),
+            (vec![not_signed()], Some("ill")),
+            (vec![not_signed(), renamed()], Some("ill")),
+            (vec![not_signed(), cancelled()], None),
+        ] {
+            let status = changes.last().map(|last| last.status.clone());
+            let status = status.unwrap_or(OrderStatus::DID_NOT_SIGN);
+            let order =
+                StoredOrder { changes, status, ..stored_order(OffsetDateTime::UNIX_EPOCH) };
+            assert_eq!(order.reason_of_status(), expected, "{:?}", order.changes);
+        }
+    }
+
+    #[test]
+    fn confirmation_that_the_client_has_ended_must_be_given_again() {
+        let at = OffsetDateTime::UNIX_EPOCH;
+        let status = |status: OrderStatus, actor| OrderChange {
+            kind: ChangeKind::Status,
+            status,
+            actor,
+            ..OrderChange::created(at)
+        };
+        let changed = |status: OrderStatus| OrderChange {
+            kind: ChangeKind::Changed(vec!["/a".to_owned()]),
+            status,
+            ..OrderChange::created(at)
+        };
+        let confirmed = || status(OrderStatus::CONFIRMED, Actor::Service);
+        let ended = || status(OrderStatus::ASSIGNED, Actor::Client);
+        let assigned = || status(OrderStatus::ASSIGNED, Actor::Service);
+        for (changes, expected) in [
+            (vec![], false),
+            (vec![assigned()], false),
+            (vec![assigned(), changed(OrderStatus::ASSIGNED)], false),
+            (vec![confirmed(), changed(OrderStatus::CONFIRMED), ended()], true),
+            (vec![confirmed(), ended(), changed(OrderStatus::ASSIGNED), assigned()], true),
+            (vec![confirmed(), ended(), confirmed(), assigned()], false),
+            (vec![confirmed(), ended(), confirmed()], false),
+        ] {
+            let last = changes.last().map(|last: &OrderChange| last.status.clone());
+            let status = last.unwrap_or(OrderStatus::ASSIGNED);
+            let order = StoredOrder { changes, status, ..stored_order(at) };
+            assert_eq!(order.must_be_confirmed_again(), expected, "{:?}", order.changes);
+        }
+    }
 
     #[test]
     fn answer_has_notes_up_to_a_number_and_a_size() {

@@ -11,6 +11,7 @@ mod clock;
 mod deliveries;
 mod installation_repo;
 mod orders;
+mod rejected_log;
 mod secret_box;
 mod service_repo;
 
@@ -20,6 +21,7 @@ pub use clock::*;
 pub use deliveries::*;
 pub use installation_repo::*;
 pub use orders::*;
+pub use rejected_log::*;
 pub use secret_box::*;
 pub use service_repo::*;
 

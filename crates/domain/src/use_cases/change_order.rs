@@ -87,10 +87,10 @@ impl ChangeOrder {
         request: &ChangeRequest,
         precondition: &OrderPrecondition,
     ) -> Result<ListedOrder, OrderError> {
-        let ChangeRequest { status, notary_id, notary } = request.clone();
+        let ChangeRequest { status, notary_id, notary, reason } = request.clone();
         let expected = self.expected(&changer, id, precondition).await?;
         let update = self.update(&changer, id, expected);
-        let update = OrderUpdate { status, notary_id, notary, ..update };
+        let update = OrderUpdate { status, notary_id, notary, reason, ..update };
         if let Some(changed) = self.store(&update).await? {
             return Ok(changed);
         }

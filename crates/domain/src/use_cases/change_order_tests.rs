@@ -33,7 +33,7 @@ fn order(text: &str) -> StoredOrder {
 
 fn assign(text: &str, notary: i64) -> ChangeRequest {
     let notary_id = Some(Some(notary));
-    ChangeRequest { status: Some(status(text)), notary_id, notary: None }
+    ChangeRequest { status: Some(status(text)), notary_id, ..ChangeRequest::default() }
 }
 
 /// The use case on an order. The store takes every change, or none.
@@ -100,7 +100,7 @@ async fn unexpected_version_is_not_changed() {
     let seen = order("NEW").updated_at;
     for (expected, is_seen) in [(vec![], false), (vec![NOW], false), (vec![NOW, seen], true)] {
         let (use_case, _) = use_case(order("NEW"), false);
-        let request = ChangeRequest { status: Some(status("NEW")), notary_id: None, notary: None };
+        let request = ChangeRequest { status: Some(status("NEW")), ..ChangeRequest::default() };
         let changed = use_case
             .change(SERVICE, ID, &request, &OrderPrecondition::expecting(expected.clone()))
             .await;

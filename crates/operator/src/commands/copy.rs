@@ -37,6 +37,7 @@ const ROWS: [(&str, &str); EXPORTED_TABLES.len()] = [
     ("accesses", "accesses"),
     ("access_runs", "runs that number accesses"),
     ("order_feed", "changes in the feed"),
+    ("rejected_requests", "counts of rejected requests"),
 ];
 
 /// Returns the numbers of rows of each table, with what they are.

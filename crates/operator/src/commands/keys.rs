@@ -130,7 +130,8 @@ pub struct Issue {
     /// Days until the key expires
     #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=36_500))]
     expires_in_days: Option<u32>,
-    /// Address of the client or service that is told of webhook endpoints that fail
+    /// Address of the client or service that is told of webhook endpoints that fail, of rejected requests, and of
+    /// a key that reads many orders
     #[arg(long, value_name = "EMAIL", value_parser = address)]
     contact: Option<EmailAddress>,
     /// Issue a test key: its orders are answered like all others, and no mail is sent

@@ -5,7 +5,7 @@ use domain::{
     appointment::parse_date,
     order::{
         DocumentId, OrderBefore, OrderEffects, OrderId, OrderStatus,
-        change::{Age, WithdrawnDocument},
+        change::{Age, FollowingStatus, WithdrawnDocument},
         record::OrderColumns,
     },
     ports::Cause,
@@ -107,6 +107,27 @@ pub struct ChangeRows {
     pub amended: Option<AmendedColumns>,
     /// The other columns of the order.
     pub order: ChangedColumns,
+    /// The status that follows, set after all others: a trigger adds its entry and its event.
+    pub status: Option<FollowingColumns>,
+}
+
+/// The columns of a status that follows from an amendment.
+#[derive(AsChangeset)]
+#[diesel(table_name = orders)]
+pub struct FollowingColumns {
+    status: String,
+    change_actor: &'static str,
+    updated_at: Utc,
+}
+
+impl From<&FollowingStatus> for FollowingColumns {
+    fn from(FollowingStatus { status, actor, at }: &FollowingStatus) -> Self {
+        Self {
+            status: status.as_str().to_owned(),
+            change_actor: actor.as_str(),
+            updated_at: Utc(*at),
+        }
+    }
 }
 
 /// The columns of an order that depend on its details.
@@ -183,6 +204,7 @@ impl ChangeRows {
                 touched_at: at.filter(|_| effects.keeps_version),
                 held_until: effects.held_until.map(|until| until.map(Utc)),
             },
+            status: effects.status.as_ref().map(FollowingColumns::from),
         })
     }
 }

@@ -93,6 +93,7 @@ pub mod change;
 pub mod erase;
 pub mod find;
 pub mod lists;
+pub mod notaries;
 pub mod retention;
 pub mod update;
 

@@ -119,6 +119,12 @@ impl ProblemCode {
         )
     }
 
+    /// Returns whether the request is rejected for what it says, so that the same request will be rejected again.
+    /// That is no problem of a wrong moment or version, of too many requests, or of what is not there.
+    pub(crate) fn is_of_content(self) -> bool {
+        matches!(self.status().as_u16(), 400 | 403 | 413 | 415 | 422)
+    }
+
     pub(crate) fn status(self) -> StatusCode {
         self.facts().0
     }

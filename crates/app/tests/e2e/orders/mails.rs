@@ -14,7 +14,10 @@ use time::{Duration, OffsetDateTime, macros::datetime};
 
 use crate::{
     harness::service_process::{ServiceProcess, fail, run},
-    harness::{created, deed, eventually, eventually_async, file, order, settings},
+    harness::{
+        Api, TestApp, created, deed, errors, eventually, eventually_async, file, order, problem,
+        settings,
+    },
     operators::doctor::report::Report,
     wiring::{Kind, Wiring, on_both_wirings},
 };
@@ -33,6 +36,8 @@ on_both_wirings! {
     cancellation_of_an_order_that_takes_place_again_does_not_leave,
     address_that_a_change_corrects_gets_no_mail_that_waits,
     mail_about_a_notary_that_waits_names_its_own,
+    confirmation_of_a_moved_appointment_does_not_leave,
+    reason_of_a_signing_without_signatures_is_mailed,
 }
 
 async fn each_recipient_gets_one_mail(kind: Kind) {
@@ -152,7 +157,71 @@ async fn each_side_is_mailed_what_it_should_know_of(kind: Kind) {
         for shown in ["Tuesday, March 9, 2027", "before: ", &format!("Reply-To: {other}")] {
             assert!(mail.contains(shown), "{shown}: {mail}");
         }
+        // It was confirmed.
+        let must_confirm = unwrapped(&mail).contains("The appointment must be confirmed again.");
+        assert_eq!(must_confirm, to == DISPATCH, "{mail}");
     }
+}
+
+/// Returns a mail without the line ends that its encoding has added.
+fn unwrapped(mail: &str) -> String {
+    mail.replace("=\r\n", "").replace("=\n", "").replace("\r\n", " ").replace('\n', " ")
+}
+
+/// Returns the app with a key of the signing service of all orders.
+async fn as_service(app: &TestApp) -> Api {
+    let terms = KeyTerms {
+        scopes: Scope::DEFAULT_OF_SERVICES.into_iter().collect(),
+        for_service: Some(SigningServiceId(42)),
+        ..KeyTerms::default()
+    };
+    app.as_key(&app.issue_key_on(terms).await)
+}
+
+/// Nobody has confirmed the time that the order has when the mail leaves.
+async fn confirmation_of_a_moved_appointment_does_not_leave(kind: Kind) {
+    let app = kind.app().await;
+    let service = as_service(&app).await;
+    app.wiring.break_mail();
+    created(app.order("F-1").await).await;
+    let confirmed = json!({ "order_status": "CONFIRMED" });
+    let patch = service.request(Method::PATCH, "/api/order/1").json(&confirmed);
+    assert_eq!(patch.send().await.unwrap().status(), 200);
+    let mut moved = order("F-1");
+    moved["signingDetailsFormData"]["signingDate"] = json!("2027-03-09");
+    let put = app.request(Method::PUT, "/api/order/1").json(&moved).send().await.unwrap();
+    assert_eq!(put.json::<Value>().await.unwrap()["order_status"], "ASSIGNED");
+    let waiting = async || app.storage().queue.list(false, 10).await.unwrap().len();
+    eventually_async(async || app.rows("events") == 0 && waiting().await == 3).await;
+    app.wiring.mend_mail();
+    app.clock.advance(Duration::minutes(1));
+    eventually(|| app.pending_mails() == 0).await;
+    let of = |subject: &str| (CONTACT.to_owned(), subject.to_owned());
+    assert_eq!(news(&app.wiring.mails()), [of("New order"), of("Order changed")]);
+}
+
+async fn reason_of_a_signing_without_signatures_is_mailed(kind: Kind) {
+    let app = kind.app().await;
+    let service = as_service(&app).await;
+    created(app.order("F-1").await).await;
+    app.mails(1).await;
+    let patch = async |body: Value| {
+        let patch = service.request(Method::PATCH, "/api/order/1").json(&body);
+        patch.send().await.unwrap()
+    };
+    let reason = "The borrower was ill.";
+    let other = patch(json!({ "order_status": "SIGNED", "reason": reason })).await;
+    let other = problem(other, 400, "validation_failed").await;
+    assert_eq!(errors(&other), [("/reason", "unknown_member")]);
+    let answer = patch(json!({ "order_status": "did not sign", "reason": reason })).await;
+    assert_eq!(answer.status(), 200);
+    let mails = app.mails(2).await;
+    let mail = mails.iter().find(|mail| mail.contains("Subject: Order not signed F-1")).unwrap();
+    assert!(mail.contains(&format!("Reason: {reason}")), "{mail}");
+    let history = app.read("/api/order/1").await["history"].clone();
+    let last = history.as_array().unwrap().last().unwrap();
+    let told = (&last["order_status"], &last["reason"]);
+    assert_eq!(told, (&json!("DID_NOT_SIGN"), &json!(reason)));
 }
 
 async fn failed_mail_is_retried_and_delays_no_response(kind: Kind) {

@@ -7,7 +7,7 @@ use domain::{
     delivery::{Audience, NewDelivery},
     order::{
         Actor, ChangeKind, FileNumber, MAX_TOLD, Order, OrderChange, OrderCommand, OrderId,
-        Refusal, SigningServiceId, change::Amendment,
+        OrderStatus, Refusal, SigningServiceId, change::Amendment,
     },
     ports::{Changed, ListedOrder, NewOrder, OrderCommandRequest, OrderUpdate, WriteError},
     precondition::OrderPrecondition,
@@ -221,6 +221,51 @@ pub async fn one_of_concurrent_amendments_of_a_version_is_stored(storage: &Stora
         assert!(matches!(failed, WriteError::Refused(Refusal::Changed)), "{failed:?}");
     }
     assert_eq!(events(storage).await, [lender()]);
+}
+
+/// In the transaction of the amendment: the entry and the event of the status follow those of the amendment.
+pub async fn confirmation_ends_with_its_appointment(storage: &Storage) {
+    let id = storage.create(&new_order("F-1", NOW)).await;
+    let confirm = changing::update(id, NOW, "CONFIRMED");
+    storage.orders.update(&confirm).await.unwrap().unwrap();
+    amend(storage, &amendment(id, "F-1", "A bank")).await.unwrap();
+    assert_eq!(found(storage, LIVE, id).await.unwrap().status, OrderStatus::CONFIRMED);
+    let mut moved = found(storage, LIVE, id).await.unwrap().order;
+    moved.appointment.date += Duration::DAY;
+    let at = LATER + Duration::HOUR;
+
+    let amended = amend(storage, &samples::amend(id, moved, at)).await.unwrap();
+
+    let order = found(storage, LIVE, id).await.unwrap();
+    assert_eq!(amended, order.clone().into());
+    assert_eq!((order.status.clone(), order.notary_id), (OrderStatus::ASSIGNED, Some(7)));
+    assert_eq!(order.updated_at, at + MICROSECOND);
+    let [.., changed, ended] = &order.changes[..] else { panic!("{:?}", order.changes) };
+    assert!(matches!(changed.kind, ChangeKind::Changed(_)), "{changed:?}");
+    let expected = OrderChange {
+        at: at + MICROSECOND,
+        kind: ChangeKind::Status,
+        status: OrderStatus::ASSIGNED,
+        notary_id: Some(7),
+        actor: Actor::Client,
+        reason: None,
+    };
+    assert_eq!(*ended, expected);
+    let events = storage.outbox.events(NOW + 400 * Duration::DAY, 10_000).await.unwrap();
+    let [.., changed, ended] = &events[..] else { panic!("{events:?}") };
+    let types = [changed, ended].map(|event| event.event);
+    assert_eq!(types, [EventType::OrderChanged, EventType::OrderUpdated]);
+    let told = ended.change.as_ref().and_then(EventChange::order).unwrap();
+    let statuses = (&*told.previous_status, &*told.order_status, told.actor);
+    assert_eq!(statuses, ("CONFIRMED", "ASSIGNED", Actor::Client));
+    // Calendars keep the file with the greatest number: each entry counts.
+    samples::dispatch(&*storage.outbox, id, vec![delivery(0)]).await;
+    let leases = storage.queue.lease(NOW + 400 * Duration::DAY, Duration::MINUTE, 1).await.unwrap();
+    let begun = [(leases[0].delivery.id, order.updated_at)];
+    let begun = storage.queue.begin(&begun, NOW, 0).await.unwrap();
+    assert_eq!(begun[0].changes, Some(4));
+    let for_mail = samples::order_of(&*storage.queue, id).await.unwrap().unwrap();
+    assert!(for_mail.must_be_confirmed_again());
 }
 
 /// Each of them gets a mail if the order is cancelled. What the client wants is rejected, and nothing is lost.

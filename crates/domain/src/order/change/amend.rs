@@ -6,7 +6,7 @@ use time::OffsetDateTime;
 
 use super::{
     before::OrderBefore,
-    effects::{AddedRange, NewEvent, OrderEffects},
+effects::{AddedRange, NewEvent, OrderEffects, FollowingStatus},
     refusal::Refusal,
 };
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
         EmailAddress, Order,
         event::{EventChange, EventType, MailContent},
         record::OrderColumns,
-        stored::{Actor, ChangeKind},
+stored::{Actor, ChangeKind, OrderStatus, after},
     },
     precondition::OrderPrecondition,
 };
@@ -64,6 +64,7 @@ impl Amendment {
         // No order of this version fails to become a record.
         let previous = OrderColumns::of(found).ok().map(MailContent::Previous);
         let told = EventChange::Fields { changed: changed.clone() };
+        let following = status_after(&before.status, found, &self.order);
         let order = Order { trace: found.trace.clone(), ..(*self.order).clone() };
         Ok(Some(OrderEffects {
             at: Some(at),
@@ -74,17 +75,32 @@ impl Amendment {
                 content: previous,
                 ..NewEvent::telling(EventType::OrderChanged, told)
             }],
+            status: following.map(|status| {
+                // Instants of one order increase.
+                FollowingStatus { status, actor: Actor::Client, at: after(at, at) }
+            }),
             ..OrderEffects::default()
         }))
     }
 }
 
+/// Returns the status that follows from an amendment of an order in a status; `None` if it stays. A confirmation
+/// belongs to its appointment: when or where changes, so the signing service must confirm again.
+fn status_after(status: &OrderStatus, found: &Order, amended: &Order) -> Option<OrderStatus> {
+    let moves = found.appointment != amended.appointment
+        || found.signing.signing_location() != amended.signing.signing_location();
+    (*status == OrderStatus::CONFIRMED && moves).then_some(OrderStatus::ASSIGNED)
+}
+
 #[cfg(test)]
 mod tests {
+    use time::Duration;
+
     use super::*;
     use crate::{
+        appointment::{AppointmentTime, Zone},
         order::{
-            OrderStatus,
+            SigningLocation,
             change::before::tests::{NOW, SEEN, before, with_status},
         },
         trace_context::TraceContext,
@@ -117,6 +133,56 @@ mod tests {
         assert_eq!(event.change, Some(EventChange::Fields { changed }));
         let previous = OrderColumns::of(&before.order.unwrap()).unwrap();
         assert_eq!(event.content, Some(MailContent::Previous(previous)));
+    }
+
+    /// Returns the status that follows from a change of the order's appointment or location, or of another field.
+    fn following(status: &OrderStatus, change: impl Fn(&mut Order)) -> Option<FollowingStatus> {
+        let mut new = amendment(None, None);
+        change(&mut new.order);
+        new.decide(&with_status(status), NOW).unwrap().unwrap().status
+    }
+
+    #[test]
+    fn confirmed_order_that_is_moved_is_assigned_again() {
+        let other_date = |order: &mut Order| order.appointment.date += Duration::DAY;
+        let other_zone =
+            |order: &mut Order| order.appointment.zone = Zone::named("America/Denver").unwrap();
+        let other_type = |order: &mut Order| order.appointment.time = AppointmentTime::Anytime;
+        let other_property = |order: &mut Order| order.signing.property.city = "Austin".to_owned();
+        let other_place = |order: &mut Order| {
+            let place = SigningLocation { city: None, ..order.signing.signing_location() };
+            order.signing.location = Some(place);
+        };
+        let moves: [&dyn Fn(&mut Order); 5] =
+            [&other_date, &other_zone, &other_type, &other_property, &other_place];
+        for (number, change) in moves.into_iter().enumerate() {
+            let following = following(&OrderStatus::CONFIRMED, change).unwrap();
+            assert_eq!(following.status, OrderStatus::ASSIGNED, "{number}");
+            assert_eq!(following.actor, Actor::Client);
+            assert!(following.at > NOW, "instants of one order increase");
+        }
+    }
+
+    /// Also the property, if the signing is elsewhere.
+    #[test]
+    fn confirmation_survives_a_change_of_anything_else() {
+        let lender = |order: &mut Order| order.signing.lender = Some("A bank".to_owned());
+        assert_eq!(following(&OrderStatus::CONFIRMED, lender), None);
+        let mut before = with_status(&OrderStatus::CONFIRMED);
+        let found = before.order.as_mut().unwrap();
+        found.signing.location = Some(found.signing.signing_location());
+        let mut order = found.clone();
+        order.signing.property.city = "Austin".to_owned();
+        let new = Amendment { precondition: OrderPrecondition::NONE, order };
+        assert_eq!(new.decide(&before, NOW).unwrap().unwrap().status, None);
+    }
+
+    #[test]
+    fn order_that_is_not_confirmed_keeps_its_status() {
+        for status in [OrderStatus::NEW, OrderStatus::ASSIGNED] {
+            let other_date = |order: &mut Order| order.appointment.date += Duration::DAY;
+            assert_eq!(following(&status, other_date), None, "{status:?}");
+        }
     }
 
     #[test]

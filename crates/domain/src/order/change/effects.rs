@@ -7,7 +7,7 @@ use crate::{
     order::{
         Order,
         event::{EventChange, EventType, MailContent},
-        stored::{Note, OrderChange},
+        stored::{Actor, Note, OrderChange, OrderStatus},
     },
 };
 
@@ -38,6 +38,19 @@ pub struct OrderEffects {
     pub entry: Option<OrderChange>,
     /// The events.
     pub events: Vec<NewEvent>,
+    /// The status that follows from the change. The database adds its entry and its event behind those above.
+    pub status: Option<FollowingStatus>,
+}
+
+/// A status that an order gets because of another change of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FollowingStatus {
+    /// The status.
+    pub status: OrderStatus,
+    /// The side that made the change.
+    pub actor: Actor,
+    /// The instant, after that of the change.
+    pub at: OffsetDateTime,
 }
 
 /// A document that an order gets.

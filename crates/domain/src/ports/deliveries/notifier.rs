@@ -5,6 +5,7 @@ use crate::{
     delivery::Notification,
     order::EmailAddress,
     ports::{Cause, error_chain},
+    rejected::RejectedNotice,
     webhook::EndpointNotice,
 };
 
@@ -33,6 +34,8 @@ pub enum Notice {
     Endpoint(EndpointNotice),
     /// A key reads more orders than the operator expects.
     BusyKey(BusyKeyNotice),
+    /// Requests of a key were rejected.
+    Rejected(RejectedNotice),
 }
 
 impl Notice {
@@ -41,6 +44,7 @@ impl Notice {
         match self {
             Self::Endpoint(notice) => &notice.recipient,
             Self::BusyKey(notice) => &notice.recipient,
+            Self::Rejected(notice) => &notice.recipient,
         }
     }
 
@@ -50,6 +54,7 @@ impl Notice {
         match self {
             Self::Endpoint(notice) => notice.message_key(),
             Self::BusyKey(notice) => notice.message_key(),
+            Self::Rejected(notice) => notice.message_key(),
         }
     }
 }

@@ -5,6 +5,7 @@ use crate::ports::StoreError;
 use crate::{
     api_key::Owner,
     document::{StoredDocument, stored_count},
+    notary::KnownNotary,
     order::{
         DocumentId, Note, OrderChange, OrderId, OrderStatus, StoredOrder,
         search::{FILTERED_ORDERS, SEARCHED_ORDERS, SearchedText},
@@ -287,6 +288,15 @@ pub trait OrderReader: Send + Sync {
     /// order of the owner. Looks at most at [`ListFilter::walked_orders`] orders from the cursor on, and
     /// tells where it stopped.
     async fn page(&self, owner: Owner, query: &PageQuery) -> Result<Option<Page>, StoreError>;
+
+    /// Returns the notaries with a name of the owner's orders whose status or notary last changed at an instant or
+    /// later, in no particular order. Each number with each form of a name, phone and e-mail stands there once.
+    /// Looks at most at the newest [`NOTARY_ORDERS`](crate::notary::NOTARY_ORDERS) orders.
+    async fn notaries(
+        &self,
+        owner: Owner,
+        since: OffsetDateTime,
+    ) -> Result<Vec<KnownNotary>, StoreError>;
 }
 
 #[cfg(test)]

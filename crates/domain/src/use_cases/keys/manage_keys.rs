@@ -52,7 +52,8 @@ pub struct KeyTerms {
     pub rate: Option<Rate>,
     /// Rate limit for orders with documents; `None` means the default of the service.
     pub documents_rate: Option<Rate>,
-    /// Address of the client that is told of webhook endpoints that fail.
+    /// Address that is told of webhook endpoints that fail, of rejected requests, and of a key that reads many
+    /// orders.
     pub contact: Option<EmailAddress>,
 }
 

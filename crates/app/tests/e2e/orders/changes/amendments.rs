@@ -17,6 +17,7 @@ use crate::{
 on_both_wirings! {
     changed_fields_are_named_and_their_values_are_in_the_order_only,
     refused_amendment_changes_nothing,
+    moved_appointment_is_confirmed_no_more,
     tag_of_one_side_permits_a_change_by_the_other,
     one_of_concurrent_changes_by_both_sides_succeeds,
     amendments_at_once_with_other_changes_lose_nothing,
@@ -160,6 +161,44 @@ async fn refused_amendment_changes_nothing(kind: Kind) {
     run(&wiring, &["orders", "erase", &erased.to_string(), "--yes"]);
     let body = with("F-3", "signerName", "Jane Roe");
     problem(put(&client, erased, &body).await, 410, "erased").await;
+}
+
+/// Its service confirms it again.
+async fn moved_appointment_is_confirmed_no_more(kind: Kind) {
+    let wiring = kind.wiring();
+    let client = ServiceProcess::keyed(&wiring, &[]);
+    let service = as_service(&wiring, &client);
+    let id = new_order(&client, "F-1").await;
+    let confirm = json!({ "order_status": "CONFIRMED", "notary_id": 7 });
+    for (name, value, expected) in [
+        ("lender", "A bank", "CONFIRMED"),
+        ("signingDate", "2027-03-09", "ASSIGNED"),
+        ("specificTime", "15:00", "ASSIGNED"),
+        ("timeZoneId", "America/Denver", "ASSIGNED"),
+        ("city", "Austin", "ASSIGNED"),
+    ] {
+        assert_eq!(patch(&service, id, "*", &confirm).await.status(), 200);
+        assert_eq!(put(&client, id, &order("F-1")).await.status(), 200);
+        assert_eq!(patch(&service, id, "*", &confirm).await.status(), 200);
+        let before = tag(&service, id).await;
+        let answer = put(&client, id, &with("F-1", name, value)).await;
+        assert_eq!(answer.status(), 200);
+        let after = answer.headers()["etag"].to_str().unwrap().to_owned();
+        let record: Value = answer.json().await.unwrap();
+        assert_eq!(record["order_status"], expected, "{name}");
+        assert_eq!(record["notary_id"], 7);
+        assert_eq!(after, tag(&client, id).await);
+        assert_eq!(patch(&service, id, &before, &confirm).await.status(), 412);
+        let history = history(&client, id).await;
+        let [.., changed, last] = &history[..] else { panic!("{history:?}") };
+        if expected == "ASSIGNED" {
+            assert_eq!(changed["kind"], "changed");
+            assert_eq!((&last["kind"], &last["actor"]), (&json!("status"), &json!("client")));
+            assert_eq!((&last["order_status"], &last["at"]), (&json!(expected), &record["updated_at"]));
+        } else {
+            assert_eq!(last["kind"], "changed");
+        }
+    }
 }
 
 /// As when an order is created.

@@ -1,0 +1,64 @@
+//! The notaries of orders.
+
+use diesel::{
+    QueryableByName,
+    sql_types::{BigInt, Nullable, Text},
+};
+use domain::{
+    api_key::Party,
+    notary::{KnownNotary, NOTARY_ORDERS, NotaryUse},
+    order::OrderId,
+};
+
+use crate::{
+    Utc,
+    orders::{party_column, read_notary},
+};
+
+/// Returns the query of the notaries of a party's orders: `$1` is the party, `$2` whether the orders are test orders,
+/// `$3` the instant since which their status or notary has changed. Reads the newest orders of the party in the order
+/// of its index.
+pub fn notaries_query(party: Party) -> String {
+    let (column, _) = party_column(party);
+    format!(
+        "SELECT notary_id, notary, count(*) AS orders, max(used_at) AS used_at, max(id) AS last_order FROM (\
+            SELECT id, notary_id, notary, (\
+                SELECT entry.at FROM order_changes AS entry \
+                WHERE entry.order_id = newest.id AND entry.kind = 'status' \
+                ORDER BY entry.id DESC LIMIT 1\
+            ) AS used_at \
+            FROM (\
+                SELECT id, notary_id, notary, updated_at FROM orders \
+                WHERE {column} = $1 AND is_test = $2 AND erased_at IS NULL \
+                ORDER BY {column} DESC, is_test DESC, id DESC LIMIT {NOTARY_ORDERS}\
+            ) AS newest WHERE notary IS NOT NULL AND updated_at >= $3\
+        ) AS assigned WHERE used_at >= $3 GROUP BY notary_id, notary"
+    )
+}
+
+/// A notary of orders.
+#[derive(QueryableByName)]
+pub struct KnownNotaryRow {
+    #[diesel(sql_type = Nullable<BigInt>)]
+    notary_id: Option<i64>,
+    #[diesel(sql_type = Text)]
+    notary: String,
+    #[diesel(sql_type = BigInt)]
+    orders: i64,
+    #[diesel(sql_type = crate::Instant)]
+    used_at: Utc,
+    #[diesel(sql_type = BigInt)]
+    last_order: i64,
+}
+
+impl KnownNotaryRow {
+    /// Returns the notary; `None` if its text cannot be read.
+    pub fn into_notary(self) -> Option<KnownNotary> {
+        Some(KnownNotary {
+            notary: read_notary(&self.notary)?,
+            notary_id: self.notary_id,
+            orders: self.orders.unsigned_abs(),
+            last_use: NotaryUse { at: self.used_at.0, order: OrderId(self.last_order) },
+        })
+    }
+}
