@@ -13,7 +13,9 @@ use domain::{
             DeliveryReport,
         },
         erase_orders::Erasure,
-        upkeep::{erase_old_orders::Waiting, watch_clock::ClockState},
+        upkeep::{
+            count_attention::LateOrders, erase_old_orders::Waiting, watch_clock::ClockState,
+        },
         webhooks::run_webhooks::WebhookReport,
     },
     webhook::{DisabledBy, EndpointId, EventChange, EventType},
@@ -70,6 +72,7 @@ pub struct WorkerMetrics {
     erased: IntCounter,
     due: IntGaugeVec,
     held: IntGauge,
+    attention: IntGaugeVec,
     clock_ahead: Gauge,
     erasures_wait: IntGauge,
     deliveries_wait: IntGauge,
@@ -145,6 +148,12 @@ impl WorkerMetrics {
             held: register_int_gauge_with_registry!(
                 "notary_orders_held_orders",
                 "Orders on hold.",
+                registry
+            )?,
+            attention: register_int_gauge_vec_with_registry!(
+                "notary_orders_attention",
+                "Orders that are late, by what they lack. Without test orders.",
+                &["code"],
                 registry
             )?,
             clock_ahead: register_gauge_with_registry!(
@@ -230,6 +239,14 @@ impl WorkerMetrics {
         self.due.with_label_values(&["orders"]).set(number(orders));
         self.due.with_label_values(&["documents"]).set(number(documents));
         self.held.set(number(held));
+    }
+
+    /// Sets the numbers of orders that are late.
+    pub fn attention(&self, late: LateOrders) {
+        for (code, count) in late {
+            let count = i64::try_from(count).unwrap_or(i64::MAX);
+            self.attention.with_label_values(&[code.as_str()]).set(count);
+        }
     }
 
     /// Reports the clocks.
