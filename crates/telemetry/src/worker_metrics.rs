@@ -2,7 +2,7 @@
 
 use domain::{
     clock_watch::Doubt,
-    order::{Actor, OrderStatus, Retained},
+    order::{Actor, OrderStatus, Retained, attention::Attention},
     ports::{
         BusyKey, Event,
         Settlement::{Done, Fail, Obsolete, OverLimit, Postpone, RetryAt, Unknown},
@@ -88,6 +88,15 @@ impl WorkerMetrics {
             }
             Ok::<_, prometheus::Error>(counters)
         };
+        let attention = register_int_gauge_vec_with_registry!(
+            "notary_orders_attention",
+            "Orders that are late, by what they lack. Without test orders.",
+            &["code"],
+            registry
+        )?;
+        for code in Attention::ALL {
+            attention.with_label_values(&[code.as_str()]);
+        }
         Ok(Self {
             mails: counters(
                 "notary_orders_mails_total",
@@ -150,12 +159,7 @@ impl WorkerMetrics {
                 "Orders on hold.",
                 registry
             )?,
-            attention: register_int_gauge_vec_with_registry!(
-                "notary_orders_attention",
-                "Orders that are late, by what they lack. Without test orders.",
-                &["code"],
-                registry
-            )?,
+            attention,
             clock_ahead: register_gauge_with_registry!(
                 "notary_orders_clock_ahead_seconds",
                 "How far the clock of this machine is ahead of the time of the service; negative if it is behind.",

@@ -97,7 +97,7 @@ impl OrderAdmin for PostgresStore {
         after: OrderId,
         limit: usize,
     ) -> Result<FoundLate, StoreError> {
-        self.survey(async move |connection| maybe_late(connection, now, after, limit).await).await
+        self.read(async move |connection| maybe_late(connection, now, after, limit).await).await
     }
 
     async fn fold_texts(&self, limit: usize) -> Result<usize, StoreError> {

@@ -95,7 +95,7 @@ impl OrderAdmin for SqliteStore {
         after: OrderId,
         limit: usize,
     ) -> Result<FoundLate, StoreError> {
-        self.survey(move |connection| maybe_late(connection, now, after, limit)).await
+        self.read(move |connection| maybe_late(connection, now, after, limit)).await
     }
 
     async fn fold_texts(&self, limit: usize) -> Result<usize, StoreError> {

@@ -2,12 +2,15 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::erase_old_orders::{PAUSE, Round};
+use super::erase_old_orders::Round;
 use crate::{
     order::attention::Attention,
     ports::{Clock, OrderAdmin, StoreError},
     use_cases::background::{Step, Worker},
 };
+
+/// Longest pause between two looks: orders become late within minutes.
+const PAUSE: Duration = Duration::from_secs(10);
 
 /// Number of orders that may be late that a look reads.
 const READ: usize = 2_000;
@@ -58,7 +61,7 @@ impl CountAttention {
         if look.looked_at.is_none() {
             self.found = NONE;
         }
-        Ok(self.round.go_on(look.looked_at))
+        Ok(self.round.go_on(look.looked_at).min(PAUSE))
     }
 }
 

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Pause between two looks, and after a failure.
-pub(super) const PAUSE: std::time::Duration = std::time::Duration::from_secs(60);
+const PAUSE: std::time::Duration = std::time::Duration::from_secs(60);
 
 /// The same in the first round after a start.
 const LOOK_PAUSE: std::time::Duration = std::time::Duration::from_millis(50);
