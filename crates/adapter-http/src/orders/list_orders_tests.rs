@@ -50,7 +50,7 @@ async fn record_of_a_list_tells_what_is_late_and_new() {
         assert_eq!(query.filter.attention.as_ref().unwrap().now, NOW);
         let mut page = page(&[8], false, false);
         let order = &mut page.items[0];
-        order.stored.order.appointment.date = NOW.date();
+        order.stored.order.appointment.date = NOW.date() - Duration::DAY;
         order.stored.order.appointment.time = AppointmentTime::Anytime;
         order.stored.created_at = NOW - Duration::DAY;
         order.counts.fetched = 2;
@@ -66,13 +66,11 @@ async fn record_of_a_list_tells_what_is_late_and_new() {
 
     assert_eq!(answer.status, 200);
     let record = &answer.body["data"][0];
-    assert_eq!(record["attention"], json!(["unassigned", "not_fetched"]));
+    assert_eq!(record["attention"], json!(["unassigned", "not_fetched", "no_result"]));
     assert_eq!(record["documents_fetched"], 2);
     assert_eq!(record["signing_type"], "Refinance");
     assert_eq!(record["scanbacks_required"], false);
-    let at = &record["created_at"].as_str().unwrap().len();
     let change = &record["last_change"];
-    assert_eq!(change["at"].as_str().unwrap().len(), *at);
     assert_eq!((&change["kind"], &change["actor"]), (&json!("changed"), &json!("client")));
     assert_eq!(change["changed"], json!(["/a"]));
     assert_eq!(record["newest_note"]["author"], "service");

@@ -667,7 +667,7 @@ pub async fn late_orders_are_found(storage: &Storage) {
             vec![Attention::NoResult],
         ] {
             let attention = AttentionFilter { codes, now };
-            let is_late = |order: &&ListedOrder| attention.matches(order);
+            let is_late = |order: &&ListedOrder| attention.matches(&order.stored, order.counts);
             let late = stored.iter().filter(is_late).map(|order| order.stored.id);
             let late: Vec<_> = late.collect();
             let filter = ListFilter { attention: Some(attention.clone()), ..Default::default() };

@@ -6,7 +6,6 @@ use time::{Date, Duration, OffsetDateTime};
 use super::{OrderStatus, StoredOrder};
 use crate::{
     document::DocumentCounts,
-    ports::ListedOrder,
     request::{Fault, ViolationCode},
 };
 
@@ -116,9 +115,8 @@ pub struct AttentionFilter {
 
 impl AttentionFilter {
     /// Returns whether an order has one of the codes.
-    pub fn matches(&self, order: &ListedOrder) -> bool {
-        let holds = |code: &Attention| code.holds(&order.stored, order.counts, self.now);
-        self.codes.iter().any(holds)
+    pub fn matches(&self, stored: &StoredOrder, counts: DocumentCounts) -> bool {
+        self.codes.iter().any(|code| code.holds(stored, counts, self.now))
     }
 }
 

@@ -161,7 +161,9 @@ pub fn searched_text(order: &Order) -> String {
 pub fn notary_text(Notary { name, phone, email }: &Notary) -> String {
     let phone = phone.as_deref().map(digits).unwrap_or_default();
     let email = email.as_ref().map(|email| folded(email.as_str())).unwrap_or_default();
-    format!("{}\n{phone}\n{email}", folded(name))
+    // Compatibility forms of single characters are words. The text is in an index, whose entries are short.
+    let name: String = folded(name).chars().take(MAX_NAME).collect();
+    format!("{name}\n{phone}\n{email}")
 }
 
 /// Returns whether a character stands between two words.

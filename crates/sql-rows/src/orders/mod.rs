@@ -2,9 +2,9 @@
 
 use diesel::{
     dsl::{AsExprOf, auto_type, sql},
-    expression::{SqlLiteral, UncheckedBind},
+    expression::{SqlLiteral, TypedExpressionType, UncheckedBind},
     prelude::*,
-    sql_types::{BigInt, Bool, Nullable, SqlType, Text},
+    sql_types::{BigInt, Bool, Nullable, Text},
 };
 use domain::{
     api_key::{ApiKeyId, ClientId, Owner, Party},
@@ -435,16 +435,16 @@ pub struct PageRow {
 }
 
 /// Selects a value of the newest entry of the history.
-fn last_change<T: SqlType>(value: &str) -> SqlLiteral<T> {
+fn last_change<T: TypedExpressionType>(value: &str) -> SqlLiteral<T> {
     newest("order_changes", value)
 }
 
 /// Selects a value of the newest note.
-fn newest_note<T: SqlType>(value: &str) -> SqlLiteral<T> {
+fn newest_note<T: TypedExpressionType>(value: &str) -> SqlLiteral<T> {
     newest("order_notes", value)
 }
 
-fn newest<T: SqlType>(table: &str, value: &str) -> SqlLiteral<T> {
+fn newest<T: TypedExpressionType>(table: &str, value: &str) -> SqlLiteral<T> {
     sql(&format!(
         "(SELECT {value} FROM {table} WHERE order_id = orders.id ORDER BY id DESC LIMIT 1)"
     ))

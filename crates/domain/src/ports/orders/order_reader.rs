@@ -153,7 +153,7 @@ impl ListFilter {
 
     /// Returns whether an order matches what the database does not compare.
     pub fn matches(&self, order: &ListedOrder) -> bool {
-        self.attention.as_ref().is_none_or(|filter| filter.matches(order))
+        self.attention.as_ref().is_none_or(|it| it.matches(&order.stored, order.counts))
     }
 }
 

@@ -18,15 +18,9 @@ const READ: usize = 2_000;
 /// The numbers of late orders, by code. Test orders do not count.
 pub type LateOrders = [(Attention, usize); Attention::ALL.len()];
 
-const NONE: LateOrders = {
-    let mut none = [(Attention::Unassigned, 0); Attention::ALL.len()];
-    let mut code = 0;
-    while code < none.len() {
-        none[code].0 = Attention::ALL[code];
-        code += 1;
-    }
-    none
-};
+fn none() -> LateOrders {
+    Attention::ALL.map(|code| (code, 0))
+}
 
 /// Counts the orders that are late, in rounds through all orders.
 pub struct CountAttention {
@@ -42,7 +36,7 @@ pub struct CountAttention {
 impl CountAttention {
     /// Returns a worker that has counted nothing.
     pub fn new(admin: Arc<dyn OrderAdmin>, clock: Arc<dyn Clock>) -> Self {
-        Self { admin, clock, round: Round::default(), found: NONE, counted: NONE }
+        Self { admin, clock, round: Round::default(), found: none(), counted: none() }
     }
 
     /// Counts those of the next orders. Returns the pause before the next look.
@@ -59,7 +53,7 @@ impl CountAttention {
             self.counted = self.found;
         }
         if look.looked_at.is_none() {
-            self.found = NONE;
+            self.found = none();
         }
         Ok(self.round.go_on(look.looked_at).min(PAUSE))
     }
