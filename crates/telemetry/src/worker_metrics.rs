@@ -13,9 +13,7 @@ use domain::{
             DeliveryReport,
         },
         erase_orders::Erasure,
-        upkeep::{
-            count_attention::LateOrders, erase_old_orders::Waiting, watch_clock::ClockState,
-        },
+        upkeep::{count_attention::LateOrders, erase_old_orders::Waiting, watch_clock::ClockState},
         webhooks::run_webhooks::WebhookReport,
     },
     webhook::{DisabledBy, EndpointId, EventChange, EventType},

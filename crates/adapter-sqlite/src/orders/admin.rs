@@ -241,20 +241,14 @@ pub(crate) fn maybe_late(
 }
 
 /// Reads orders whose texts are to be folded.
-fn unfolded(
-    connection: &mut SqliteConnection,
-    limit: usize,
-) -> Result<Vec<UnfoldedRow>, Failure> {
+fn unfolded(connection: &mut SqliteConnection, limit: usize) -> Result<Vec<UnfoldedRow>, Failure> {
     let unfolded = orders::table.filter(Unfolded::up_to(limit)).order(orders::id);
     let unfolded = Prepared(unfolded.select(UnfoldedRow::as_select()));
     Ok(unfolded.get_results(connection)?)
 }
 
 /// Stores the folded texts of orders, unless they have changed since they were read. Returns their number.
-fn fold(
-    connection: &mut SqliteConnection,
-    unfolded: Vec<UnfoldedRow>,
-) -> Result<usize, Failure> {
+fn fold(connection: &mut SqliteConnection, unfolded: Vec<UnfoldedRow>) -> Result<usize, Failure> {
     let count = unfolded.len();
     for (id, version, folded) in unfolded.into_iter().map(UnfoldedRow::folded) {
         let update = diesel::update(unfolded_order(id, version)).set(folded);

@@ -5,13 +5,15 @@ use domain::{
     appointment::parse_date,
     document::DocumentCounts,
     order::{
-        Actor, EmailAddress, MAX_NOTE, Names, Notary, OrderId, OrderStatus, SigningServiceId, StoredOrder,
+        Actor, EmailAddress, MAX_NOTE, Names, Notary, OrderId, OrderStatus, SigningServiceId,
+        StoredOrder,
         attention::{Attention, AttentionFilter},
         search::{SearchedName, SearchedText},
     },
     ports::{
-        Cursor, HistoryId, HistoryQuery, LastChange, ListFilter, ListedOrder, MaybeErased, NewOrder,
-        NoteNumber, NoteQuery, NumberedNote, OrderFilter, OrderNews, OrderUpdate, Page, PageQuery,
+        Cursor, HistoryId, HistoryQuery, LastChange, ListFilter, ListedOrder, MaybeErased,
+        NewOrder, NoteNumber, NoteQuery, NumberedNote, OrderFilter, OrderNews, OrderUpdate, Page,
+        PageQuery,
     },
     signing_service::SigningService,
 };
@@ -548,8 +550,7 @@ pub async fn notary_is_found_whoever_assigns_it(storage: &Storage) {
         phone: Some("(214) 555-0177".to_owned()),
         email: Some(EmailAddress::from_stored("pat@notary.example.com".to_owned())),
     };
-    let named =
-        OrderUpdate { notary: Some(Some(notary)), ..changing::update(id, NOW, "ASSIGNED") };
+    let named = OrderUpdate { notary: Some(Some(notary)), ..changing::update(id, NOW, "ASSIGNED") };
     storage.orders.update(&named).await.unwrap().unwrap();
     let change = ForeignChange::Named(Some(8), "Sam Álvarez");
     storage.other_system.change_order(other, change).await;
@@ -562,7 +563,8 @@ pub async fn notary_is_found_whoever_assigns_it(storage: &Storage) {
     ] {
         assert_eq!(ids(storage, &searching(text)).await.0, [expected], "{text}");
     }
-    for (part, expected) in [("o’quim", &[id][..]), ("ÁLV", &[other]), ("555", &[]), ("@", &[])] {
+    for (part, expected) in [("o’quim", &[id][..]), ("ÁLV", &[other]), ("555", &[]), ("@", &[])]
+    {
         assert_eq!(ids(storage, &of_notary(part)).await.0, expected, "{part}");
     }
     storage.other_system.change_order(id, ForeignChange::Notary(None)).await;

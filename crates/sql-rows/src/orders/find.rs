@@ -472,7 +472,9 @@ where
         out.push_sql("orders.id");
         out.push_sql(DB::IN);
         // As the partial index has the condition: texts of this version begin with a line end.
-        out.push_sql(&format!("SELECT id FROM {orders} WHERE search_text > ' ' ORDER BY id DESC LIMIT "));
+        out.push_sql(&format!(
+            "SELECT id FROM {orders} WHERE search_text > ' ' ORDER BY id DESC LIMIT "
+        ));
         out.push_bind_param::<BigInt, _>(&self.limit)?;
         out.push_sql(DB::END);
         Ok(())

@@ -129,10 +129,8 @@ async fn assert_whole(app: &TestApp, released: &Released) {
     // A worker folds the texts of 0.1.0.
     for words in ["elm, austin", "quimby"] {
         let path = format!("/api/order?search={words}");
-        eventually_async(async || {
-            !app.read(&path).await["data"].as_array().unwrap().is_empty()
-        })
-        .await;
+        eventually_async(async || !app.read(&path).await["data"].as_array().unwrap().is_empty())
+            .await;
     }
     let accesses = app.read(&format!("{papers}/accesses?limit=100")).await;
     assert!(
