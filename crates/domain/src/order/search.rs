@@ -3,7 +3,7 @@
 
 use unicode_normalization::UnicodeNormalization as _;
 
-use super::{Notary, Order, OrderStatus, change_request::read_status};
+use super::{EmailAddress, Notary, Order, OrderStatus, change_request::read_status};
 use crate::request::{Fault, Line, Text as _, ViolationCode, rules::text};
 
 /// Minimum length of a searched text in characters.
@@ -144,7 +144,7 @@ pub fn searched_text(order: &Order) -> String {
     let emails = emails.chain([signing.invoice.email.as_ref()]).flatten();
     let emails = emails.chain(others().filter_map(|it| it.email.as_ref()));
     let texts = of_first_version.chain(names.into_iter().chain(place).chain(rest).flatten());
-    let texts = texts.chain(emails.map(|email| email.as_str())).map(folded);
+    let texts = texts.chain(emails.map(EmailAddress::as_str)).map(folded);
     let phones = [Some(&signer.phone), co_signer.phone.as_ref(), signing.invoice.phone.as_ref()];
     let phones = phones.into_iter().flatten();
     let phones = phones.chain(others().filter_map(|it| it.phone.as_ref()));
@@ -229,10 +229,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{
-        order::{EmailAddress, OrderRequest},
-        test_support::minimal_request,
-    };
+    use crate::{order::OrderRequest, test_support::minimal_request};
 
     #[test]
     fn letter_case_and_accents_do_not_matter() {
