@@ -6,7 +6,7 @@ use actix_web::web;
 use bytes::Bytes;
 use domain::{
     document::DocumentLimits,
-    ports::Entropy,
+    ports::{Clock, Entropy},
     use_cases::{
         add_documents::AddDocuments, add_note::AddNote, change_order::ChangeOrder,
         create_order::CreateOrder, notaries::ListNotaries, read_order::ReadOrder,
@@ -61,6 +61,8 @@ pub struct Api {
     pub spool: Spool,
     /// Counters of the API.
     pub metrics: ApiMetrics,
+    /// Tells what is late.
+    pub clock: Arc<dyn Clock>,
     /// Randomness for request ids and idempotency claims.
     pub entropy: Arc<dyn Entropy>,
     /// Prefix of every path: empty, or a path with a leading and without a trailing slash.

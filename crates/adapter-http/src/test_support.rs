@@ -226,6 +226,7 @@ impl Ports {
             signed_limits: DocumentLimits::default(),
             spool: Spool::open(folder.path(), u64::MAX).unwrap(),
             metrics: ApiMetrics::register(&registry).unwrap(),
+            clock,
             entropy,
             base_path: String::new(),
             openapi: OnceLock::new(),

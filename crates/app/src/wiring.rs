@@ -230,6 +230,7 @@ impl Parts {
             signed_limits: settings.signed_document_limits(),
             spool,
             metrics: ApiMetrics::register(registry)?,
+            clock: clock.clone(),
             entropy,
             base_path: settings.base_path.clone(),
             openapi: OnceLock::new(),

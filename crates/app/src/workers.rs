@@ -31,8 +31,8 @@ use domain::{
         note_downloads::NoteDownloads,
         rejected::tell_rejected::TellRejected,
         upkeep::{
-            erase_old_orders::CountWaiting, forget_keys::ForgetKeys, sweep_uploads::SweepUploads,
-            watch_clock::WatchClock,
+            count_attention::CountAttention, erase_old_orders::CountWaiting, fold_texts::FoldTexts,
+            forget_keys::ForgetKeys, sweep_uploads::SweepUploads, watch_clock::WatchClock,
         },
         webhooks::watch_webhooks::WatchWebhooks,
     },
@@ -181,6 +181,18 @@ fn table(parts: &Parts, metrics: &WorkerMetrics) -> Vec<Row> {
             DATABASE,
             CountWaiting::new(settings.retention(), storage.admin.clone(), clock.clone()),
             report::with(metrics, WorkerMetrics::waiting),
+        ),
+        Row::new(
+            "orders that are late could not be counted",
+            DATABASE,
+            CountAttention::new(storage.admin.clone(), clock.clone()),
+            report::with(metrics, WorkerMetrics::attention),
+        ),
+        Row::new(
+            "orders of another version or system are not found by all words until the database answers",
+            DATABASE,
+            FoldTexts { admin: storage.admin.clone() },
+            drop,
         ),
     ];
     if let Some(folder) = settings.mail_drop().filter(|_| settings.mail_drop_days > 0) {

@@ -227,7 +227,11 @@ macro_rules! contract {
             unreadable_order_is_named, page_has_the_newest_orders_with_their_number_of_documents,
             pages_walk_to_the_oldest_order_and_back, page_has_orders_with_a_file_number,
             orders_of_a_time_are_found_though_clocks_differ, filters_and_cursors_combine,
-            filters_find_the_orders_that_match, search_finds_a_part_of_a_text, changed_order_is_found_by_its_new_values,
+            filters_find_the_orders_that_match, search_finds_a_part_of_a_text,
+            search_finds_words_of_every_text, notary_is_found_whoever_assigns_it,
+            texts_of_the_version_before_are_folded, folding_leaves_erased_orders_alone,
+            filters_find_orders_of_the_other_side, late_orders_are_found,
+            appointments_are_listed_by_their_start, page_tells_the_newest_change_and_note, changed_order_is_found_by_its_new_values,
             orders_have_the_names_of_now, history_is_read_in_pages, notes_are_read_in_pages,
             large_notes_are_read_in_short_pages, erased_order_is_in_no_page_and_still_a_cursor, poller_misses_no_concurrent_order,
         );
@@ -244,7 +248,7 @@ macro_rules! contract {
         $crate::obligations!(order_admin, $fixture;
             orders_of_all_clients_are_listed, orders_are_listed_by_file_number_and_client,
             orders_are_listed_by_any_address, order_of_any_client_is_found,
-            old_orders_are_found_smallest_first, erasure_leaves_only_the_row,
+            old_orders_are_found_smallest_first, orders_that_may_be_late_are_looked_for, erasure_leaves_only_the_row,
             erasure_frees_the_file_number, erasure_condemns_the_documents,
             erasure_removes_the_event_and_the_deliveries, erasure_is_an_event, mail_in_progress_stays_until_it_is_settled,
             mail_in_progress_of_an_erased_order_is_not_leased_again, upload_in_progress_of_an_erased_order_is_condemned_and_counted,

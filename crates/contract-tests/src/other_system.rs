@@ -22,6 +22,10 @@ pub trait OtherSystem: Send + Sync {
     /// Adds a copy of an order with another status, that does not hold the file number.
     async fn copy_order(&self, id: OrderId, status: &'static str);
 
+    /// Writes what a search looks at as version 0.1.0 does: one text, and nothing of any-time appointments and
+    /// notaries.
+    async fn write_as_first_version(&self, id: OrderId, search_text: &'static str);
+
     /// Damages the record of an order, so that no port can read it.
     async fn damage_order(&self, id: OrderId);
 

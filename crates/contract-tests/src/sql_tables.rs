@@ -58,6 +58,12 @@ impl<Sql: Fn(&str) -> Vec<String> + Send + Sync> OtherSystem for SqlTables<Sql> 
         ));
     }
 
+    async fn write_as_first_version(&self, id: OrderId, search_text: &'static str) {
+        let set =
+            format!("search_text = '{search_text}', day_starts_at = NULL, notary_text = NULL");
+        self.update(id, &set);
+    }
+
     async fn damage_order(&self, id: OrderId) {
         self.update(id, "details = '{}'");
     }

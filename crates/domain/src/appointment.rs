@@ -5,7 +5,7 @@ mod zones;
 use time::{
     Date, Duration, OffsetDateTime, Time, UtcOffset,
     format_description::well_known::{Iso8601, Rfc3339},
-    macros::format_description,
+    macros::{format_description, time},
 };
 use tz::{TimeZoneRef, datetime::DateTime, datetime::FoundDateTimeKind};
 
@@ -20,6 +20,37 @@ pub struct Appointment {
     pub zone: Zone,
     /// The time on that date.
     pub time: AppointmentTime,
+}
+
+/// When an any-time appointment begins, in its zone.
+const DAY_STARTS: Time = time!(8:00);
+
+impl Appointment {
+    /// Returns when the signing begins: at any time of the day is from 8:00 on.
+    pub fn starts(&self) -> OffsetDateTime {
+        let [start, _] = self.time.bounds();
+        start.map_or_else(|| self.instant(self.date, DAY_STARTS), |moment| moment.utc)
+    }
+
+    /// Returns when the signing is over: at its specific time, or at the end of its range or its day.
+    pub fn ends(&self) -> OffsetDateTime {
+        match self.time {
+            AppointmentTime::At(at) => at.utc,
+            AppointmentTime::Between { end, .. } => end.utc,
+            AppointmentTime::Anytime => {
+                let next = self.date.next_day().unwrap_or(self.date);
+                self.instant(next, Time::MIDNIGHT)
+            }
+        }
+    }
+
+    /// Returns the instant of a local time. If a clock change skips it, that is an hour later.
+    fn instant(&self, date: Date, time: Time) -> OffsetDateTime {
+        let to_utc = |time| self.zone.to_utc(date, time, None);
+        to_utc(time)
+            .or_else(|_| to_utc(time + Duration::HOUR))
+            .unwrap_or_else(|_| date.with_time(time).assume_utc())
+    }
 }
 
 /// The time of a signing on its date.

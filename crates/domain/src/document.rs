@@ -249,6 +249,30 @@ impl StoredDocument {
     }
 }
 
+/// The numbers of the documents of an order.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct DocumentCounts {
+    /// Documents to sign, without withdrawn ones.
+    pub documents: usize,
+    /// Of these, those that the signing service has read whole.
+    pub fetched: usize,
+    /// Documents in force that the signing service has not read whole.
+    pub unfetched: usize,
+    /// Signed documents, without withdrawn ones.
+    pub signed: usize,
+}
+
+impl DocumentCounts {
+    /// Counts the documents to sign and the signed ones.
+    pub fn of(documents: &[StoredDocument], signed: &[StoredDocument]) -> Self {
+        let is_fetched = |document: &StoredDocument| document.first_downloaded_at.is_some();
+        let fetched = documents.iter().filter(|it| it.key.is_some() && is_fetched(it)).count();
+        let unfetched = documents.iter().filter(|it| it.is_current() && !is_fetched(it)).count();
+        let documents = stored_count(documents);
+        Self { documents, fetched, unfetched, signed: stored_count(signed) }
+    }
+}
+
 /// Returns the number of documents whose bytes are stored, also of replaced ones.
 pub fn stored_count(documents: &[StoredDocument]) -> usize {
     documents.iter().filter(|document| document.key.is_some()).count()

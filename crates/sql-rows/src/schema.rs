@@ -24,6 +24,8 @@ diesel::table! {
         change_reason -> Nullable<Text>,
         signing_date -> Nullable<Text>,
         search_text -> Nullable<Text>,
+        day_starts_at -> Nullable<crate::Instant>,
+        notary_text -> Nullable<Text>,
         held_until -> Nullable<crate::Instant>,
         documents_erased_at -> Nullable<crate::Instant>,
         last_change_at -> Nullable<crate::Instant>,

@@ -2,7 +2,7 @@
 
 use domain::{
     clock_watch::Doubt,
-    order::{Actor, OrderStatus, Retained},
+    order::{Actor, OrderStatus, Retained, attention::Attention},
     ports::{
         BusyKey, Event,
         Settlement::{Done, Fail, Obsolete, OverLimit, Postpone, RetryAt, Unknown},
@@ -13,7 +13,7 @@ use domain::{
             DeliveryReport,
         },
         erase_orders::Erasure,
-        upkeep::{erase_old_orders::Waiting, watch_clock::ClockState},
+        upkeep::{count_attention::LateOrders, erase_old_orders::Waiting, watch_clock::ClockState},
         webhooks::run_webhooks::WebhookReport,
     },
     webhook::{DisabledBy, EndpointId, EventChange, EventType},
@@ -70,6 +70,7 @@ pub struct WorkerMetrics {
     erased: IntCounter,
     due: IntGaugeVec,
     held: IntGauge,
+    attention: IntGaugeVec,
     clock_ahead: Gauge,
     erasures_wait: IntGauge,
     deliveries_wait: IntGauge,
@@ -85,6 +86,15 @@ impl WorkerMetrics {
             }
             Ok::<_, prometheus::Error>(counters)
         };
+        let attention = register_int_gauge_vec_with_registry!(
+            "notary_orders_attention",
+            "Orders that are late, by what they lack. Without test orders.",
+            &["code"],
+            registry
+        )?;
+        for code in Attention::ALL {
+            attention.with_label_values(&[code.as_str()]);
+        }
         Ok(Self {
             mails: counters(
                 "notary_orders_mails_total",
@@ -147,6 +157,7 @@ impl WorkerMetrics {
                 "Orders on hold.",
                 registry
             )?,
+            attention,
             clock_ahead: register_gauge_with_registry!(
                 "notary_orders_clock_ahead_seconds",
                 "How far the clock of this machine is ahead of the time of the service; negative if it is behind.",
@@ -230,6 +241,14 @@ impl WorkerMetrics {
         self.due.with_label_values(&["orders"]).set(number(orders));
         self.due.with_label_values(&["documents"]).set(number(documents));
         self.held.set(number(held));
+    }
+
+    /// Sets the numbers of orders that are late.
+    pub fn attention(&self, late: LateOrders) {
+        for (code, count) in late {
+            let count = i64::try_from(count).unwrap_or(i64::MAX);
+            self.attention.with_label_values(&[code.as_str()]).set(count);
+        }
     }
 
     /// Reports the clocks.

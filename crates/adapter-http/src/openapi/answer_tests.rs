@@ -6,7 +6,7 @@ use contract_tests::samples::{maximal_request, minimal_request};
 use domain::{
     access::AccessKind,
     api_key::Scope,
-    order::{Actor, ChangeKind, OrderRequest, OrderStatus, feed::OTHER_KINDS},
+order::{Actor, ChangeKind, OrderRequest, OrderStatus, feed::OTHER_KINDS, attention::Attention},
     webhook::{DisabledBy, EventType},
 };
 use serde_json::{Value, json};
@@ -110,10 +110,19 @@ fn known_values_are_those_of_the_code_and_closed_in_requests_only() {
             json!(reasons.map(DisabledBy::as_str)),
         ),
         ("WebhookDelivery", "event/x-extensible-enum", json!(events)),
-        ("OrderHistoryEntry OrderHistoryListEntry", "kind/x-extensible-enum", json!(kinds)),
         ("OrderChange", "kind/x-extensible-enum", json!([&kinds[..], &OTHER_KINDS].concat())),
         (
-            "OrderNote OrderNoteListEntry OrderNoteEventData",
+            "OrderHistoryEntry OrderHistoryListEntry LastChange",
+            "kind/x-extensible-enum",
+            json!(kinds),
+        ),
+        (
+            "Order OrderRecord ListedOrder",
+            "attention/items/x-extensible-enum",
+            json!(Attention::ALL.map(Attention::as_str)),
+        ),
+        (
+            "OrderNote OrderNoteListEntry OrderNoteEventData NewestNote",
             "author/x-extensible-enum",
             json!(actors[..3].iter().map(|actor| actor.as_str()).collect::<Vec<_>>()),
         ),
@@ -123,7 +132,11 @@ fn known_values_are_those_of_the_code_and_closed_in_requests_only() {
             "actor/x-extensible-enum",
             json!(actors[..3].iter().map(|actor| actor.as_str()).collect::<Vec<_>>()),
         ),
-        ("OrderHistoryEntry", "actor/x-extensible-enum", json!(actors.map(Actor::as_str))),
+        (
+            "OrderHistoryEntry LastChange",
+            "actor/x-extensible-enum",
+            json!(actors.map(Actor::as_str)),
+        ),
         (
             "CreatedOrder OrderRecord Order OrderHistoryEntry OrderUpdate OrderEventData \
              OrderUpdateEventData OrderNoteEventData OrderChange",

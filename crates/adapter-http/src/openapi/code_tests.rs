@@ -268,9 +268,14 @@ fn composed_schemas_have_the_properties_of_their_parts() {
             "OrderRecord",
             &["documents_uploaded", "signed_documents_uploaded"][..],
         ),
+        ("ListedOrder", &["last_change", "newest_note"], "OrderRecord", &[]),
         (
             "OrderRecord",
             &[
+                "attention",
+                "documents_fetched",
+                "scanbacks_required",
+                "signing_type",
                 "documents_uploaded",
                 "notary",
                 "client_name",

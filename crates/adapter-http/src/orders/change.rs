@@ -4,10 +4,14 @@
 use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder, http::header, web};
 use domain::{
     api_key::{ApiKey, Party, Scope},
-    order::change_request::{CancelRequest, ChangeRequest},
+    order::{
+        attention::Attention,
+        change_request::{CancelRequest, ChangeRequest},
+    },
     ports::ListedOrder,
     use_cases::order_error::OrderError,
 };
+use time::OffsetDateTime;
 
 use crate::{
     admission::{audit::Audit, preconditions::Preconditions, rate_limit::Policy},
@@ -15,7 +19,7 @@ use crate::{
     orders::{create_json, created, path, record::OrderRecord, version},
     request::notes::note,
     respond::answer::Answer,
-    state::State,
+    state::{Api, State},
 };
 
 pub(crate) async fn change(
@@ -35,7 +39,7 @@ pub(crate) async fn change(
     let (order, utc_disagreements) =
         api.change_order.by(&admitted).amend(admitted.changer(), id, order, precondition).await?;
     created::warn(&api.metrics, id, &utc_disagreements);
-    Ok(answer(&request, &order, "order changed"))
+    Ok(answer(&request, &api, &order, "order changed"))
 }
 
 pub(crate) async fn update(
@@ -56,7 +60,7 @@ pub(crate) async fn update(
         .by(&admitted)
         .change(admitted.changer(), id, &change, &precondition)
         .await?;
-    Ok(answer(&request, &order, "order changed"))
+    Ok(answer(&request, &api, &order, "order changed"))
 }
 
 pub(crate) async fn cancel(
@@ -79,7 +83,7 @@ pub(crate) async fn cancel(
         .by(&admitted)
         .cancel(admitted.changer(), id, &cancel, &precondition)
         .await?;
-    Ok(answer(&request, &order, "order cancelled"))
+    Ok(answer(&request, &api, &order, "order cancelled"))
 }
 
 /// Returns the scope of what both sides may do: the client that creates orders, and the service that
@@ -92,8 +96,14 @@ pub(super) fn scope_of_either_side(key: &ApiKey) -> Scope {
 }
 
 /// Answers with the record and the validator, so that the client can change the order again.
-fn answer(request: &HttpRequest, order: &ListedOrder, message: &'static str) -> HttpResponse {
-    begin(request, order, message).json(OrderRecord::listed(order))
+fn answer(
+    request: &HttpRequest,
+    api: &Api,
+    order: &ListedOrder,
+    message: &'static str,
+) -> HttpResponse {
+    let now = api.clock.now();
+    begin(request, order, message, now).json(OrderRecord::listed(order, now))
 }
 
 /// Begins such an answer.
@@ -101,10 +111,12 @@ pub(super) fn begin(
     request: &HttpRequest,
     order: &ListedOrder,
     message: &'static str,
+    now: OffsetDateTime,
 ) -> HttpResponseBuilder {
     note(request, |notes| notes.message = Some(message));
+    let attention = Attention::of(&order.stored, order.counts, now);
     let mut answer = HttpResponse::Ok();
-    answer.insert_header(header::ETag(version::tag(&order.stored)));
+    answer.insert_header(header::ETag(version::tag(&order.stored, &attention)));
     answer
 }
 

@@ -2,20 +2,22 @@
 
 use actix_web::HttpRequest;
 use domain::{
+    api_key::Party,
     appointment::parse_date,
     order::{
-        FileNumber, OrderId,
-        search::{SearchedText, read_statuses},
+        FileNumber, OrderId, SigningServiceId,
+        attention::{AttentionFilter, read_attention},
+        search::{MAX_NAME, SearchedName, SearchedText, read_statuses},
     },
     ports::{ListFilter, PageQuery},
-    request::{Fault, ViolationCode},
+    request::{Fault, Line, Text as _, ViolationCode, rules::text},
     use_cases::order_error::OrderError,
 };
 use time::{Date, OffsetDateTime};
 
 use crate::{
     admission::{audit::Audit, rate_limit::Policy},
-    orders::{path, record::OrderRecord},
+    orders::{path, record::EntryOfList},
     respond::{
         answer::Answer,
         instants,
@@ -27,8 +29,8 @@ use crate::{
 
 pub(crate) async fn list(audit: Audit, request: HttpRequest, api: State) -> Answer {
     let admitted = audit.admit(&request, &api.admission, Policy::Reads).await?;
-    let (query, paging) = parse(request.query_string())?;
-    let party = admitted.key().party();
+    let (party, now) = (admitted.key().party(), api.clock.now());
+    let (query, paging) = parse(request.query_string(), party, now)?;
     let walk = match query.filter.walked_orders() {
         Some(_) => Some(api.walks.acquire(&request, party).await?),
         None => None,
@@ -44,13 +46,18 @@ pub(crate) async fn list(audit: Audit, request: HttpRequest, api: State) -> Answ
     drop(walk);
     admitted.access().lists(page.items.len());
     let url = format!("{}{}", api.base_path, path::ORDERS);
-    let records = page.items.iter().map(|order| (order.stored.id.0, OrderRecord::listed(order)));
+    let records = page.items.iter().map(|order| (order.stored.id.0, EntryOfList::of(order, now)));
     list::page(&request, url, &paging, Others::from(&page), records)
 }
 
-/// Reads the query of the URL. Reports every parameter at fault.
-fn parse(query: &str) -> Result<(PageQuery, Paging), Problem> {
+/// Reads the query of the URL. Reports every parameter at fault. Each side filters by the other one.
+fn parse(query: &str, party: Party, now: OffsetDateTime) -> Result<(PageQuery, Paging), Problem> {
     let mut parameters = Parameters::of(query);
+    let (signing_service, client_name) = match party {
+        Party::Client(_) => (parameters.read("signing_service_id", service), None),
+        Party::Service(_) => (None, parameters.read("client", name)),
+    };
+    let codes = parameters.read("attention", read_attention);
     let filter = ListFilter {
         file_number: parameters.read("file_number", |text| FileNumber::searched(text.to_owned())),
         created_after: parameters.read("created_after", instant),
@@ -60,6 +67,11 @@ fn parse(query: &str) -> Result<(PageQuery, Paging), Problem> {
         signing_date_to: parameters.read(SIGNING_DATE_TO, date),
         updated_after: parameters.read("updated_after", instant),
         search: parameters.read("search", |text| SearchedText::parse(text.to_owned())),
+        signing_service,
+        client_name,
+        notary: parameters.read("notary", |text| SearchedName::parse(text.to_owned())),
+        attention: codes.map(|codes| AttentionFilter { codes, now }),
+        by_appointment: parameters.read("order_by", by_appointment).is_some(),
     };
     if !filter.has_dates() {
         parameters.conflict(SIGNING_DATE_TO, "must not be before signing_date_from");
@@ -69,6 +81,25 @@ fn parse(query: &str) -> Result<(PageQuery, Paging), Problem> {
 }
 
 const SIGNING_DATE_TO: &str = "signing_date_to";
+
+fn by_appointment(text: &str) -> Result<(), Fault> {
+    if text == "appointment" {
+        return Ok(());
+    }
+    Err((ViolationCode::NotAllowed, "must be appointment".into()))
+}
+
+fn service(text: &str) -> Result<SigningServiceId, Fault> {
+    let number = text.parse().ok().filter(|number| *number > 0 && !text.starts_with('+'));
+    let detail = "must be the identifier of a signing service";
+    number.map(SigningServiceId).ok_or((ViolationCode::InvalidFormat, detail.into()))
+}
+
+fn name(sent: &str) -> Result<String, Fault> {
+    let line = Line::clean(sent.to_owned());
+    text(MAX_NAME)(&line)?;
+    Ok(line.into())
+}
 
 fn instant(text: &str) -> Result<OffsetDateTime, Fault> {
     let detail = "must be an RFC 3339 datetime, such as 2026-12-01T20:30:00Z; \

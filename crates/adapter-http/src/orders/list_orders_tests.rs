@@ -1,17 +1,20 @@
 use contract_tests::samples::{new_order, stored};
 use domain::{
-    order::OrderId,
-    ports::{Cursor, ListedOrder, Page},
+    appointment::AppointmentTime,
+    document::DocumentCounts,
+    order::{Actor, OrderId},
+    ports::{Cursor, LastChange, ListedOrder, OrderNews, Page},
 };
 use serde_json::json;
+use time::Duration;
 
 use crate::test_support::{NOW, OWNER, Ports, TestApi};
 
 fn page(ids: &[i64], has_older: bool, has_newer: bool) -> Page {
     let listed = |id: &i64| ListedOrder {
         stored: stored(OrderId(*id), &new_order("REFI-1", NOW)),
-        signed_documents: 0,
-        documents: 3,
+        counts: DocumentCounts { documents: 3, ..DocumentCounts::default() },
+        news: None,
     };
     Page { items: ids.iter().map(listed).collect(), has_older, has_newer, stopped_at: None }
 }
@@ -38,6 +41,39 @@ async fn page_has_records() {
     assert_eq!(ids, [(&json!(8), &json!(3)), (&json!(5), &json!(3))]);
     assert!(records[0].get("details").is_none() && records[0].get("documents").is_none());
     assert_eq!(answer.header("cache-control"), "private, no-cache");
+}
+
+#[actix_web::test]
+async fn record_of_a_list_tells_what_is_late_and_new() {
+    let mut ports = Ports::new();
+    ports.reader.expect_page().once().returning(|_, query| {
+        assert_eq!(query.filter.attention.as_ref().unwrap().now, NOW);
+        let mut page = page(&[8], false, false);
+        let order = &mut page.items[0];
+        order.stored.order.appointment.date = NOW.date() - Duration::DAY;
+        order.stored.order.appointment.time = AppointmentTime::Anytime;
+        order.stored.created_at = NOW - Duration::DAY;
+        order.counts.fetched = 2;
+        order.counts.unfetched = 1;
+        let changed = Some(vec!["/a".to_owned()]);
+        let change =
+            LastChange { at: NOW, kind: "changed".to_owned(), actor: Actor::Client, changed };
+        order.news = Some(OrderNews { change, note: Some((NOW, Actor::Service)) });
+        Ok(Some(page))
+    });
+
+    let answer = ports.api().send(TestApi::get("/api/order?attention=any")).await;
+
+    assert_eq!(answer.status, 200);
+    let record = &answer.body["data"][0];
+    assert_eq!(record["attention"], json!(["unassigned", "not_fetched", "no_result"]));
+    assert_eq!(record["documents_fetched"], 2);
+    assert_eq!(record["signing_type"], "Refinance");
+    assert_eq!(record["scanbacks_required"], false);
+    let change = &record["last_change"];
+    assert_eq!((&change["kind"], &change["actor"]), (&json!("changed"), &json!("client")));
+    assert_eq!(change["changed"], json!(["/a"]));
+    assert_eq!(record["newest_note"]["author"], "service");
 }
 
 #[actix_web::test]

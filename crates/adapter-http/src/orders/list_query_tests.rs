@@ -1,9 +1,20 @@
-use domain::{order::OrderStatus, ports::Cursor};
+use domain::{
+    api_key::ClientId,
+    order::{OrderStatus, attention::Attention},
+    ports::Cursor,
+};
 use serde_json::Value;
 use time::macros::{date, datetime};
 
 use super::*;
 use crate::{respond::list::LONGEST_NAME, test_support::body_of};
+
+const NOW: OffsetDateTime = datetime!(2026-12-01 12:00 UTC);
+
+/// Reads the query of a client.
+fn parse(query: &str) -> Result<(PageQuery, Paging), Problem> {
+    super::parse(query, Party::Client(ClientId(3)), NOW)
+}
 
 fn errors(query: &str) -> Vec<(String, String)> {
     let problem = parse(query).unwrap_err();
@@ -28,7 +39,9 @@ fn every_parameter_is_read() {
     let query = "file_number=%20REFI+%C3%A9&created_after=2026-11-21T12:00:00Z\
         &created_before=2026-11-21T14:00:00.5%2B01:00&limit=100&starting_after=7\
         &order_status=new,on%20hold,NEW,en+route&signing_date_from=2026-12-01\
-        &signing_date_to=2026-12-01&updated_after=2026-11-21T12:00:00Z&search=%20%C3%89tienne";
+        &signing_date_to=2026-12-01&updated_after=2026-11-21T12:00:00Z&search=%20%C3%89tienne\
+        &signing_service_id=42&notary=O%E2%80%99B&attention=no_result,unassigned\
+        &order_by=appointment";
     let status = |text: &str| OrderStatus::named(text.to_owned()).unwrap();
     assert_eq!(
         parse(query).unwrap().0,
@@ -41,7 +54,15 @@ fn every_parameter_is_read() {
                 signing_date_from: Some(date!(2026 - 12 - 01)),
                 signing_date_to: Some(date!(2026 - 12 - 01)),
                 updated_after: Some(datetime!(2026-11-21 12:00 UTC)),
-                search: SearchedText::parse("ÉTIENNE".to_owned()).ok(),
+                search: SearchedText::parse("Étienne".to_owned()).ok(),
+                signing_service: Some(SigningServiceId(42)),
+                client_name: None,
+                notary: SearchedName::parse("ob".to_owned()).ok(),
+                attention: Some(AttentionFilter {
+                    codes: vec![Attention::Unassigned, Attention::NoResult],
+                    now: NOW,
+                }),
+                by_appointment: true,
             },
             limit: 100,
             cursor: Cursor::OlderThan(OrderId(7)),
@@ -113,6 +134,16 @@ fn values_at_fault_are_rejected() {
         ("search=a%0Abc", "invalid_characters"),
         ("file_number=%FF", "invalid_characters"),
         ("file_number=a%00", "invalid_characters"),
+        ("search=%2D%2D%2D", "too_short"),
+        ("search=1+2+3+4+5+6+7+8+9+10+11", "out_of_range"),
+        ("attention=late", "not_allowed"),
+        ("attention=", "blank"),
+        ("order_by=created_at", "not_allowed"),
+        ("signing_service_id=0", "invalid_format"),
+        ("signing_service_id=%2B5", "invalid_format"),
+        ("signing_service_id=Seven", "invalid_format"),
+        ("notary=%2D", "blank"),
+        ("client=Acme", "unknown_parameter"),
         ("=1", "unknown_parameter"),
         ("%FF=1", "unknown_parameter"),
         ("Limit=1", "unknown_parameter"),
@@ -123,6 +154,14 @@ fn values_at_fault_are_rejected() {
     let long = "1".repeat(101);
     assert_eq!(errors(&format!("file_number={long}"))[0].1, "too_long");
     assert_eq!(errors(&format!("{long}=1"))[0].0.len(), LONGEST_NAME);
+}
+
+#[test]
+fn service_filters_by_client_and_not_by_service() {
+    let parse = |query| super::parse(query, Party::Service(SigningServiceId(42)), NOW);
+    let filter = parse("client=+Acme%20Title").unwrap().0.filter;
+    assert_eq!(filter.client_name.as_deref(), Some("Acme Title"));
+    assert!(parse("signing_service_id=42").is_err());
 }
 
 #[test]

@@ -65,11 +65,12 @@ pub(crate) async fn put(
         PutOutcome::Changed { order, replayed, .. } => {
             note(&request, |notes| notes.order = Some(order.stored.id));
             let messages = ["order changed", "order changed before, answered again"];
-            let mut answer = change::begin(&request, &order, messages[usize::from(replayed)]);
+            let (now, message) = (api.clock.now(), messages[usize::from(replayed)]);
+            let mut answer = change::begin(&request, &order, message, now);
             if replayed {
                 answer.insert_header((IDEMPOTENCY_REPLAYED, "true"));
             }
-            Ok(answer.json(OrderRecord::listed(&order)))
+            Ok(answer.json(OrderRecord::listed(&order, now)))
         }
     }
 }

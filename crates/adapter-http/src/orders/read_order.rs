@@ -4,8 +4,8 @@
 use actix_web::{HttpRequest, HttpResponse};
 use domain::{
     api_key::Owner,
-    document::DocumentKind,
-    order::OrderId,
+    document::{DocumentCounts, DocumentKind},
+    order::{OrderId, attention::Attention},
     ports::{HistoryId, HistoryQuery, NoteNumber, NoteQuery},
     use_cases::{order_error::OrderError, read_order::ReadOrder},
 };
@@ -29,15 +29,19 @@ use crate::{
 
 pub(crate) async fn read(audit: Audit, request: HttpRequest, api: State) -> Answer {
     let (reading, owner, id) = begin(audit, &request, &api).await?;
+    let now = api.clock.now();
     if version::names_known(&request) {
-        let listed = reading.listed(owner, id).await?.stored;
-        if version::is_known(&request, &listed) {
-            return Ok(with_tag(HttpResponse::NotModified(), &version::tag(&listed)).finish());
+        let listed = reading.listed(owner, id).await?;
+        let attention = Attention::of(&listed.stored, listed.counts, now);
+        if version::is_known(&request, &listed.stored, &attention) {
+            let tag = version::tag(&listed.stored, &attention);
+            return Ok(with_tag(HttpResponse::NotModified(), &tag).finish());
         }
     }
     let stored = reading.order(owner, id).await?;
-    let tag = version::tag(&stored);
-    Ok(with_tag(HttpResponse::Ok(), &tag).json(WholeOrder::of(&stored, &api.base_path)))
+    let counts = DocumentCounts::of(&stored.documents, &stored.signed_documents);
+    let tag = version::tag(&stored, &Attention::of(&stored, counts, now));
+    Ok(with_tag(HttpResponse::Ok(), &tag).json(WholeOrder::of(&stored, &api.base_path, now)))
 }
 
 pub(crate) async fn list_documents(audit: Audit, request: HttpRequest, api: State) -> Answer {

@@ -2,11 +2,15 @@
 
 use domain::{
     appointment::{Appointment, Moment},
-    document::{DocumentKind, StoredDocument, stored_count},
-    order::{Actor, Dollars, Notary, Note, OrderChange, OrderRequest, StoredOrder, hh_mm},
-    ports::{HistoryEntry, ListedOrder, NumberedNote},
+    document::{DocumentCounts, DocumentKind, StoredDocument},
+    order::{
+        Actor, Dollars, Notary, Note, OrderChange, OrderRequest, StoredOrder, attention::Attention,
+        hh_mm,
+    },
+    ports::{HistoryEntry, ListedOrder, NumberedNote, OrderNews},
 };
 use serde::Serialize;
+use time::OffsetDateTime;
 
 use crate::{orders::path, respond::instants::timestamp};
 
@@ -16,7 +20,11 @@ struct ReadMembers<'a> {
     notary: Option<&'a Notary>,
     client_name: Option<&'a str>,
     signing_service_name: Option<&'a str>,
+    documents_fetched: usize,
     signed_documents_uploaded: usize,
+    attention: Vec<&'static str>,
+    signing_type: &'a str,
+    scanbacks_required: bool,
     appointment: AppointmentRecord,
     calendar_uid: String,
     signing_city: Option<String>,
@@ -70,20 +78,26 @@ pub(crate) struct OrderRecord<'a> {
 }
 
 impl<'a> OrderRecord<'a> {
-    /// Returns the record of an order that is read or changed, with the numbers of its documents.
-    fn of(stored: &'a StoredOrder, documents: usize, signed_documents: usize) -> Self {
-        let location = stored.order.signing.signing_location();
+    /// Returns the record of an order that is read or changed at `now`, with the numbers of its documents.
+    fn of(stored: &'a StoredOrder, counts: DocumentCounts, now: OffsetDateTime) -> Self {
+        let signing = &stored.order.signing;
+        let location = signing.signing_location();
+        let attention = Attention::of(stored, counts, now);
         let read = ReadMembers {
             notary: stored.notary.as_ref(),
             client_name: stored.names.client.as_deref(),
             signing_service_name: stored.names.service.as_deref(),
-            signed_documents_uploaded: signed_documents,
+            documents_fetched: counts.fetched,
+            signed_documents_uploaded: counts.signed,
+            attention: attention.into_iter().map(Attention::as_str).collect(),
+            signing_type: &signing.signing_type,
+            scanbacks_required: signing.scanbacks_required,
             appointment: AppointmentRecord::of(&stored.order.appointment),
             calendar_uid: stored.calendar_uid(),
             signing_city: location.city,
             signing_state: location.state,
         };
-        Self { read: Some(read), ..Self::created(stored, Some(documents)) }
+        Self { read: Some(read), ..Self::created(stored, Some(counts.documents)) }
     }
 
     /// Returns the record of a created order. It states the number of documents, unless that is `None`.
@@ -110,8 +124,57 @@ impl<'a> OrderRecord<'a> {
     }
 
     /// Returns the record of an order without its documents, with their numbers.
-    pub(crate) fn listed(order: &'a ListedOrder) -> Self {
-        Self::of(&order.stored, order.documents, order.signed_documents)
+    pub(crate) fn listed(order: &'a ListedOrder, now: OffsetDateTime) -> Self {
+        Self::of(&order.stored, order.counts, now)
+    }
+}
+
+/// An order in a list.
+#[derive(Serialize)]
+pub(super) struct EntryOfList<'a> {
+    #[serde(flatten)]
+    record: OrderRecord<'a>,
+    #[serde(flatten)]
+    news: Option<NewsRecord<'a>>,
+}
+
+#[derive(Serialize)]
+struct NewsRecord<'a> {
+    last_change: LastChangeRecord<'a>,
+    newest_note: Option<NewestNote>,
+}
+
+#[derive(Serialize)]
+struct LastChangeRecord<'a> {
+    at: String,
+    kind: &'a str,
+    actor: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    changed: Option<&'a [String]>,
+}
+
+#[derive(Serialize)]
+struct NewestNote {
+    at: String,
+    author: &'static str,
+}
+
+impl<'a> EntryOfList<'a> {
+    /// Returns the entry of an order at `now`.
+    pub(super) fn of(order: &'a ListedOrder, now: OffsetDateTime) -> Self {
+        let news = order.news.as_ref().map(|OrderNews { change, note }| NewsRecord {
+            last_change: LastChangeRecord {
+                at: timestamp(change.at),
+                kind: &change.kind,
+                actor: change.actor.as_str(),
+                changed: change.changed.as_deref(),
+            },
+            newest_note: note.map(|(at, author)| {
+                let author = author.as_str();
+                NewestNote { at: timestamp(at), author }
+            }),
+        });
+        Self { record: OrderRecord::listed(order, now), news }
     }
 }
 
@@ -128,15 +191,12 @@ pub struct WholeOrder<'a> {
 }
 
 impl<'a> WholeOrder<'a> {
-    /// Returns an order as a client reads it below a base path.
-    pub fn of(stored: &'a StoredOrder, base_path: &str) -> Self {
+    /// Returns an order as a client reads it below a base path at `now`.
+    pub fn of(stored: &'a StoredOrder, base_path: &str, now: OffsetDateTime) -> Self {
+        let counts = DocumentCounts::of(&stored.documents, &stored.signed_documents);
         let documents = |kind| DocumentRecord::of_kind(stored, kind, base_path).collect();
         Self {
-            record: OrderRecord::of(
-                stored,
-                stored_count(&stored.documents),
-                stored_count(&stored.signed_documents),
-            ),
+            record: OrderRecord::of(stored, counts, now),
             details: OrderRequest::of(&stored.order),
             documents: documents(DocumentKind::ToSign),
             signed_documents: documents(DocumentKind::Signed),

@@ -7,7 +7,7 @@ use actix_web::{
 };
 use domain::{
     document::Sha256Digest,
-    order::StoredOrder,
+    order::{StoredOrder, attention::Attention},
     precondition::{DocumentPrecondition, OrderPrecondition},
 };
 use sha2::{Digest as _, Sha256};
@@ -17,7 +17,7 @@ use crate::admission::preconditions::{Preconditions, bare, named};
 
 /// The format of the answer. Another number makes every answer that clients have a stale one. `If-Match` takes the
 /// tags of earlier formats too: they name the version.
-const FORMAT: u8 = 3;
+const FORMAT: u8 = 4;
 
 /// The content of a tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,13 +26,13 @@ struct Tag {
     version: OffsetDateTime,
     /// The format of the answer.
     format: u8,
-    /// A checksum of what the answer shows beside the version: the names of both sides, and what happened without a
-    /// change by people.
+    /// A checksum of what the answer shows beside the version: the names of both sides, what happened without a change
+    /// by people, and what is late.
     beside: u32,
 }
 
 impl Tag {
-    fn of(order: &StoredOrder) -> Self {
+    fn of(order: &StoredOrder, attention: &[Attention]) -> Self {
         let mut hash = Sha256::new();
         for name in [&order.names.client, &order.names.service] {
             let name = name.as_deref().unwrap_or_default();
@@ -42,6 +42,7 @@ impl Tag {
         if let Some(at) = order.touched_at {
             hash.update(at.unix_timestamp_nanos().to_be_bytes());
         }
+        attention.iter().for_each(|code| hash.update(code.as_str()));
         let [first, second, third, fourth, ..] = <[u8; 32]>::from(hash.finalize());
         let beside = u32::from_be_bytes([first, second, third, fourth]);
         Self { version: order.updated_at, format: FORMAT, beside }
@@ -68,8 +69,8 @@ impl Tag {
 }
 
 /// Returns the validator of an order.
-pub(crate) fn tag(order: &StoredOrder) -> EntityTag {
-    EntityTag::new_strong(Tag::of(order).text())
+pub(crate) fn tag(order: &StoredOrder, attention: &[Attention]) -> EntityTag {
+    EntityTag::new_strong(Tag::of(order, attention).text())
 }
 
 /// Returns the preconditions of the change of an order. What stands beside the version does not count: a renamed
@@ -102,12 +103,17 @@ pub(crate) fn names_known(request: &HttpRequest) -> bool {
     request.headers().contains_key(IF_NONE_MATCH)
 }
 
-/// Returns whether `If-None-Match` names this version, including the names that the answer shows. Needs no
-/// more of the order than a list has.
-pub(crate) fn is_known(request: &HttpRequest, order: &StoredOrder) -> bool {
+/// Returns whether `If-None-Match` names this version, including what the answer shows beside it. Needs no more of
+/// the order than a list has.
+pub(crate) fn is_known(
+    request: &HttpRequest,
+    order: &StoredOrder,
+    attention: &[Attention],
+) -> bool {
+    let own = Some(Tag::of(order, attention));
     names_known(request)
         && named(request, &IF_NONE_MATCH)
-            .is_none_or(|tags| tags.into_iter().any(|tag| Tag::read(tag) == Some(Tag::of(order))))
+            .is_none_or(|tags| tags.into_iter().any(|tag| Tag::read(tag) == own))
 }
 
 #[cfg(test)]
@@ -171,7 +177,7 @@ mod tests {
             &format!("\"{tag}-gz\""),
             &format!("\"+{tag}\""),
             &format!("\"{}\"", tag.to_uppercase()),
-            &format!("{}04{}", &tag[..16], &tag[18..]),
+            &format!("{}05{}", &tag[..16], &tag[18..]),
             &tag[..18],
             &tag[..16],
         ] {
@@ -195,27 +201,30 @@ mod tests {
             named(None, Some("ab")),
         ];
         for (number, order) in orders.iter().enumerate() {
-            let tag = tag(order).to_string();
+            let tag = tag(order, &[]).to_string();
             assert_eq!(if_match(&tag), Versions::These(vec![NOW]));
             for form in [tag.clone(), format!("W/{tag}"), format!("{tag}-gzip")] {
                 let request = TestRequest::get().insert_header(("if-none-match", form));
                 let request = request.to_http_request();
-                let known = orders.iter().map(|order| is_known(&request, order));
+                let known = orders.iter().map(|order| is_known(&request, order, &[]));
                 let expected: Vec<_> = (0..orders.len()).map(|other| other == number).collect();
                 assert_eq!(known.collect::<Vec<_>>(), expected);
             }
         }
     }
 
-    /// A download, or the erasure of documents by the retention.
+    /// A download, the erasure of documents by the retention, or something that is late.
     #[test]
     fn event_without_a_change_makes_another_tag_of_the_same_version() {
         let order = stored(OrderId(7), &new_order("F-1", NOW));
-        let first = tag(&order).to_string();
-        let touched = StoredOrder { touched_at: Some(NOW), ..order };
-        assert_eq!(if_match(&first), if_match(&tag(&touched).to_string()));
-        let request = TestRequest::get().insert_header(("if-none-match", first));
-        assert!(!is_known(&request.to_http_request(), &touched));
+        let first = tag(&order, &[]).to_string();
+        let touched = StoredOrder { touched_at: Some(NOW), ..order.clone() };
+        let late = [Attention::NoResult];
+        for (order, attention) in [(&touched, &[][..]), (&order, &late)] {
+            assert_eq!(if_match(&first), if_match(&tag(order, attention).to_string()));
+            let request = TestRequest::get().insert_header(("if-none-match", &*first));
+            assert!(!is_known(&request.to_http_request(), order, attention));
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Lists of orders. Each is read as ranges of an index.
 
 use diesel::{
-    dsl::{exists, not, select, sql},
+    dsl::{not, select, sql},
     pg::Pg,
     prelude::*,
     sql_types::{BigInt, Nullable},
@@ -12,12 +12,15 @@ use domain::{
     ports::{ListFilter, ListedOrder, Page, PageQuery},
 };
 use sql_rows::{
-    Prepared,
+    Prepared, Utc,
     orders::{
-        ListedRow,
+        PageRow,
         find::{Matching, Walk},
         is_order_of,
-        lists::{Ids, OrderList, PageRanges, common, compare_ids, compare_numbers, listed},
+        lists::{
+            Found, Ids, OrderList, PageRanges, Place, Span, compare_ids, compare_numbers, ids,
+            listed, starts,
+        },
         unreadable_order,
     },
     row_limit,
@@ -86,7 +89,7 @@ pub(crate) async fn load<'a>(
     newest_first: bool,
     limit: usize,
 ) -> Result<Vec<ListedOrder>, Failure> {
-    let mut rows: Vec<ListedRow> = Vec::new();
+    let mut rows: Vec<PageRow> = Vec::new();
     for one in list.parts() {
         let number = one.as_ref().map(|(number, _)| &**number);
         let part = also(within(list, number, ids, Matching::of(list.filter)));
@@ -97,11 +100,15 @@ pub(crate) async fn load<'a>(
             None => part,
         };
         let part = part.order(list.order(newest_first)).limit(row_limit(limit));
-        let loaded = Prepared(part.select(ListedRow::as_select())).get_results(connection).await;
+        let loaded = Prepared(part.select(PageRow::as_select())).get_results(connection).await;
         rows.extend(loaded.map_err(|error| unreadable_order::<Failure>(error, &"of a list"))?);
     }
-    Ok(listed(rows, newest_first, limit)?)
+    let found = listed(rows, false, newest_first, limit)?;
+    Ok(found.into_iter().map(|found| found.order).collect())
 }
+
+/// Number of orders that one statement looks at for those that may be late: it may find many, and reads more.
+const LOOKED_AT_ONCE: usize = 10_000;
 
 /// Reads up to `limit` of an owner's orders in a range that match. Returns also the last order that it looked
 /// at, if it stopped at the limit of a walk before.
@@ -109,26 +116,54 @@ async fn find(
     connection: &mut AsyncPgConnection,
     owner: Owner,
     filter: &ListFilter,
-    ids: &Ids,
-    newest_first: bool,
+    (span, descends): (&Span, bool),
     limit: usize,
 ) -> Result<(Vec<ListedOrder>, Option<i64>), Failure> {
-    let Some(entries) = filter.walked_orders() else {
+    let Some(mut left) = filter.walked_orders() else {
         let list = OrderList { owner: Some(owner), filter };
-        let all = load(connection, list, ids, |orders| orders, newest_first, limit).await?;
+        let all = load(connection, list, &ids(span), |orders| orders, descends, limit).await?;
         return Ok((all, None));
     };
-    let walk = Walk::of(owner, ids, newest_first, entries);
-    let found = orders::table.filter(walk.matching(Matching::of(filter), limit));
-    let loaded = Prepared(found.select(ListedRow::as_select())).get_results(connection).await;
-    let rows = loaded.map_err(|error| unreadable_order::<Failure>(error, &"of a list"))?;
-    let found = listed(rows, newest_first, limit)?;
-    if found.len() == limit {
-        return Ok((found, None));
+    let piece = if filter.attention.is_some() { LOOKED_AT_ONCE } else { left };
+    let (mut span, mut orders) = (span.clone(), Vec::new());
+    loop {
+        let walk = Walk::of(owner, filter, &span, descends, left.min(piece));
+        let at_once = filter.read_at_once(limit - orders.len());
+        let found = matching(connection, &walk, filter, descends, at_once).await?;
+        let last = if found.len() == at_once {
+            found.last().map(|found| found.place)
+        } else {
+            let ends = orders::table.filter(walk.end()).select((starts(), orders::id));
+            let ends: Vec<(Utc, i64)> = Prepared(ends).get_results(connection).await?;
+            walk.stopped_at(&ends)
+        };
+        let found = found.into_iter().map(|found| found.order);
+        orders.extend(found.filter(|order| filter.matches(order)).take(limit - orders.len()));
+        left = left.saturating_sub(piece);
+        match last {
+            Some(last) if orders.len() < limit => {
+                if left == 0 {
+                    return Ok((orders, Some(last.id)));
+                }
+                span = walk.behind(last);
+            }
+            _ => return Ok((orders, None)),
+        }
     }
-    let ends = Prepared(orders::table.filter(walk.end()).select(orders::id));
-    let ends: Vec<i64> = ends.get_results(connection).await?;
-    Ok((found, walk.stopped_at(&ends)))
+}
+
+/// Reads up to `limit` of the orders on a walk that match.
+async fn matching(
+    connection: &mut AsyncPgConnection,
+    walk: &Walk,
+    filter: &ListFilter,
+    descends: bool,
+    limit: usize,
+) -> Result<Vec<Found>, Failure> {
+    let found = orders::table.filter(walk.matching(Matching::of(filter), limit));
+    let loaded = Prepared(found.select(PageRow::as_select())).get_results(connection).await;
+    let rows = loaded.map_err(|error| unreadable_order::<Failure>(error, &"of a list"))?;
+    Ok(listed(rows, filter.by_appointment, descends, limit)?)
 }
 
 /// Begins a transaction whose statements see one state: no erasure between them moves the end of a walk.
@@ -142,15 +177,18 @@ pub(crate) async fn page(
     owner: Owner,
     query: &PageQuery,
 ) -> Result<Option<Page>, Failure> {
-    let mut ranges = PageRanges::of(&query.cursor);
-    if let Some(id) = ranges.cursor {
-        let own = select(exists(orders::table.find(id).filter(is_order_of(owner))));
-        if !Prepared(own).get_result::<bool>(connection).await? {
-            return Ok(None);
-        }
+    let by_appointment = query.filter.by_appointment;
+    let mut at = None;
+    if let Some(id) = PageRanges::order_at(&query.cursor) {
+        let own = orders::table.find(id).filter(is_order_of(owner)).select(starts());
+        let own: Option<Utc> = Prepared(own).get_result(connection).await.optional()?;
+        let Some(starts) = own else { return Ok(None) };
+        at = Some(Place::of(by_appointment, starts, id));
     }
-    if !ranges.newest_first {
-        ranges.page = common(&ranges.page, &(i64::MIN..=horizon(connection).await?));
+    let mut ranges = PageRanges::of(&query.cursor, at, by_appointment);
+    // In the order of appointments, an order can appear anywhere.
+    if !ranges.descends && !by_appointment {
+        ranges.end_at(horizon(connection).await?);
     }
     let read =
         async |connection: &mut AsyncPgConnection| page_of(connection, owner, query, &ranges).await;
@@ -168,14 +206,14 @@ async fn page_of(
     query: &PageQuery,
     ranges: &PageRanges,
 ) -> Result<Page, Failure> {
-    let (filter, newest_first) = (&query.filter, ranges.newest_first);
+    let (filter, descends) = (&query.filter, ranges.descends);
     let limit = query.limit.saturating_add(1);
     let (orders, stopped_at) =
-        find(connection, owner, filter, &ranges.page, newest_first, limit).await?;
+        find(connection, owner, filter, (&ranges.page, descends), limit).await?;
     let has_others = match &ranges.others {
         Some(others) => {
             let (found, stopped_at) =
-                find(connection, owner, filter, others, !newest_first, 1).await?;
+                find(connection, owner, filter, (others, !descends), 1).await?;
             stopped_at.is_some() || !found.is_empty()
         }
         None => false,

@@ -86,12 +86,15 @@ async fn calls_use_indexes() {
         ListFilter { statuses: vec![OrderStatus::SIGNED], ..default() },
         ListFilter { signing_date_to: Some(NOW.date()), ..default() },
         ListFilter { updated_after: Some(NOW + Duration::days(400_000)), ..default() },
+        ListFilter { by_appointment: true, statuses: vec![OrderStatus::SIGNED], ..default() },
     ] {
         let query = PageQuery { filter, limit: 20, cursor: Cursor::Newest };
         OrderReader::page(&store, Owner::client(ClientId(1), true), &query).await.unwrap().unwrap();
         let service = Owner { party: Party::Service(SigningServiceId(1)), is_test: true };
         OrderReader::page(&store, service, &query).await.unwrap().unwrap();
     }
+
+    assert_eq!(store.fold_texts(10).await.unwrap(), 0);
 
     drop(store);
     until("the sessions of the store have ended", async || super::sessions(&outsider).await.0 == 0)

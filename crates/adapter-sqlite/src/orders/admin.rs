@@ -14,17 +14,20 @@ use domain::{
     delivery::DeliveryId,
     order::{Due, OrderId, StoredOrder, record::ADDRESSES},
     ports::{
-        AccessOf, ErasedDue, ErasureOutcome, FoundDue, LOOKED_AT, ListedOrder, MaybeErased,
-        OrderAdmin, OrderFilter, StoreError,
+        AccessOf, ErasedDue, ErasureOutcome, FoundDue, FoundLate, LOOKED_AT, ListedOrder,
+        MaybeErased, OrderAdmin, OrderFilter, StoreError,
     },
 };
 use sql_rows::{
     Prepared, Utc,
     deliveries::mails_of_erased,
     orders::{
+        ListedRow, UnfoldedRow,
         erase::erased_among,
+        find::{Matching, Unfolded},
         lists::{Ids, OrderList, owners},
         retention::IsDue,
+        unfolded_order, unreadable_order,
     },
     row_limit,
     schema::{deliveries, orders},
@@ -84,6 +87,24 @@ impl OrderAdmin for SqliteStore {
 
     async fn due(&self, due: Due, after: OrderId, limit: usize) -> Result<FoundDue, StoreError> {
         self.survey(move |connection| self::due(connection, due, after, limit)).await
+    }
+
+    async fn maybe_late(
+        &self,
+        now: OffsetDateTime,
+        after: OrderId,
+        limit: usize,
+    ) -> Result<FoundLate, StoreError> {
+        self.read(move |connection| maybe_late(connection, now, after, limit)).await
+    }
+
+    async fn fold_texts(&self, limit: usize) -> Result<usize, StoreError> {
+        // Most calls find none, and wait for no other write.
+        let unfolded = self.read(move |connection| unfolded(connection, limit)).await?;
+        if unfolded.is_empty() {
+            return Ok(0);
+        }
+        self.transaction(move |connection| fold(connection, unfolded)).await
     }
 
     async fn erase_due(
@@ -194,6 +215,46 @@ pub(crate) fn due(
     let found: Vec<i64> = Prepared(found).get_results(connection)?;
     let looked_at = has_more.then_some(OrderId(*look.end()));
     Ok(FoundDue { orders: found.into_iter().map(OrderId).collect(), looked_at })
+}
+
+/// Looks at the next orders for those that may be late.
+pub(crate) fn maybe_late(
+    connection: &mut SqliteConnection,
+    now: OffsetDateTime,
+    after: OrderId,
+    limit: usize,
+) -> Result<FoundLate, Failure> {
+    let Some((look, has_more)) = next_look(connection, after)? else {
+        return Ok(FoundLate::default());
+    };
+    let found = orders::table.filter(Matching::maybe_late(now));
+    let found = found.filter(orders::id.between(*look.start(), *look.end()));
+    let found = found.order(orders::id).limit(row_limit(limit)).select(ListedRow::as_select());
+    let loaded = Prepared(found).get_results(connection);
+    let rows: Vec<ListedRow> =
+        loaded.map_err(|error| unreadable_order::<Failure>(error, &"that may be late"))?;
+    let orders = rows.into_iter().filter_map(|row| row.into_known().transpose());
+    let orders = orders.collect::<Result<Vec<_>, _>>()?;
+    let last = orders.last().filter(|_| orders.len() == limit).map(|order| order.stored.id);
+    let looked_at = last.or_else(|| has_more.then_some(OrderId(*look.end())));
+    Ok(FoundLate { orders, looked_at })
+}
+
+/// Reads orders whose texts are to be folded.
+fn unfolded(connection: &mut SqliteConnection, limit: usize) -> Result<Vec<UnfoldedRow>, Failure> {
+    let unfolded = orders::table.filter(Unfolded::up_to(limit)).order(orders::id);
+    let unfolded = Prepared(unfolded.select(UnfoldedRow::as_select()));
+    Ok(unfolded.get_results(connection)?)
+}
+
+/// Stores the folded texts of orders, unless they have changed since they were read. Returns their number.
+fn fold(connection: &mut SqliteConnection, unfolded: Vec<UnfoldedRow>) -> Result<usize, Failure> {
+    let count = unfolded.len();
+    for (id, version, folded) in unfolded.into_iter().map(UnfoldedRow::folded) {
+        let update = diesel::update(unfolded_order(id, version)).set(folded);
+        Prepared(update).execute(connection)?;
+    }
+    Ok(count)
 }
 
 /// Returns the identifiers of the next orders after one, of up to [`LOOKED_AT`], and whether there are later

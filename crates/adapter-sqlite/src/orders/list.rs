@@ -1,7 +1,7 @@
 //! Lists of orders. Each is read as ranges of an index.
 
 use diesel::{
-    dsl::{exists, not, select},
+    dsl::not,
     prelude::*,
     sqlite::{Sqlite, SqliteConnection},
 };
@@ -10,12 +10,15 @@ use domain::{
     ports::{ListFilter, ListedOrder, Page, PageQuery},
 };
 use sql_rows::{
-    Prepared,
+    Prepared, Utc,
     orders::{
-        ListedRow,
+        PageRow,
         find::{Matching, Walk},
         is_order_of,
-        lists::{Ids, OrderList, PageRanges, compare_ids, compare_numbers, listed},
+        lists::{
+            Found, Ids, OrderList, PageRanges, Place, Span, compare_ids, compare_numbers, ids,
+            listed, starts,
+        },
         unreadable_order,
     },
     row_limit,
@@ -62,7 +65,7 @@ pub(crate) fn load<'a>(
     newest_first: bool,
     limit: usize,
 ) -> Result<Vec<ListedOrder>, Failure> {
-    let mut rows: Vec<ListedRow> = Vec::new();
+    let mut rows: Vec<PageRow> = Vec::new();
     for one in list.parts() {
         let number = one.as_ref().map(|(number, _)| &**number);
         let part = also(within(list, number, ids, Matching::of(list.filter)));
@@ -73,10 +76,11 @@ pub(crate) fn load<'a>(
             None => part,
         };
         let part = part.order(list.order(newest_first)).limit(row_limit(limit));
-        let loaded = Prepared(part.select(ListedRow::as_select())).get_results(connection);
+        let loaded = Prepared(part.select(PageRow::as_select())).get_results(connection);
         rows.extend(loaded.map_err(|error| unreadable_order::<Failure>(error, &"of a list"))?);
     }
-    Ok(listed(rows, newest_first, limit)?)
+    let found = listed(rows, false, newest_first, limit)?;
+    Ok(found.into_iter().map(|found| found.order).collect())
 }
 
 /// How a long walk ends early. diesel cannot interrupt a statement of SQLite.
@@ -94,43 +98,47 @@ fn find(
     connection: &mut SqliteConnection,
     owner: Owner,
     filter: &ListFilter,
-    (ids, newest_first): (&Ids, bool),
+    (span, descends): (&Span, bool),
     limit: usize,
     pace: Pace<'_>,
 ) -> Result<(Vec<ListedOrder>, Option<i64>), Failure> {
-    if filter.file_number.is_some() {
-        let list = OrderList { owner: Some(owner), filter };
-        let all = load(connection, list, ids, |orders| orders, newest_first, limit)?;
-        return Ok((all, None));
-    }
     let Some(mut left) = filter.walked_orders() else {
-        let walk = Walk::of(owner, ids, newest_first, limit);
-        let all = matching(connection, &walk, filter, newest_first, limit)?;
-        return Ok((all, None));
-    };
-    let (mut ids, mut found) = (ids.clone(), Vec::new());
-    loop {
-        let walk = Walk::of(owner, &ids, newest_first, left.min(pace.orders));
-        let wanted = limit - found.len();
-        found.extend(matching(connection, &walk, filter, newest_first, wanted)?);
-        if found.len() == limit {
-            return Ok((found, None));
+        if filter.file_number.is_some() {
+            let list = OrderList { owner: Some(owner), filter };
+            let all = load(connection, list, &ids(span), |orders| orders, descends, limit)?;
+            return Ok((all, None));
         }
-        let ends = Prepared(orders::table.filter(walk.end()).select(orders::id));
-        let ends: Vec<i64> = ends.get_results(connection)?;
-        let Some(last) = walk.stopped_at(&ends) else { return Ok((found, None)) };
+        let walk = Walk::of(owner, filter, span, descends, limit);
+        let all = matching(connection, &walk, filter, descends, limit)?;
+        return Ok((all.into_iter().map(|found| found.order).collect(), None));
+    };
+    let (mut span, mut orders) = (span.clone(), Vec::new());
+    loop {
+        let walk = Walk::of(owner, filter, &span, descends, left.min(pace.orders));
+        let at_once = filter.read_at_once(limit - orders.len());
+        let found = matching(connection, &walk, filter, descends, at_once)?;
+        let last = if found.len() == at_once {
+            found.last().map(|found| found.place)
+        } else {
+            let ends = orders::table.filter(walk.end()).select((starts(), orders::id));
+            let ends: Vec<(Utc, i64)> = Prepared(ends).get_results(connection)?;
+            walk.stopped_at(&ends)
+        };
+        let found = found.into_iter().map(|found| found.order);
+        orders.extend(found.filter(|order| filter.matches(order)).take(limit - orders.len()));
         left = left.saturating_sub(pace.orders);
-        if left == 0 {
-            return Ok((found, Some(last)));
+        match last {
+            Some(last) if orders.len() < limit => {
+                if left == 0 {
+                    return Ok((orders, Some(last.id)));
+                }
+                span = walk.behind(last);
+            }
+            _ => return Ok((orders, None)),
         }
         if !(pace.is_awaited)() {
             return Err(Failure::TimedOut);
         }
-        ids = if newest_first {
-            *ids.start()..=last.saturating_sub(1)
-        } else {
-            last.saturating_add(1)..=*ids.end()
-        };
     }
 }
 
@@ -139,13 +147,13 @@ fn matching(
     connection: &mut SqliteConnection,
     walk: &Walk,
     filter: &ListFilter,
-    newest_first: bool,
+    descends: bool,
     limit: usize,
-) -> Result<Vec<ListedOrder>, Failure> {
+) -> Result<Vec<Found>, Failure> {
     let found = orders::table.filter(walk.matching(Matching::of(filter), limit));
-    let loaded = Prepared(found.select(ListedRow::as_select())).get_results(connection);
+    let loaded = Prepared(found.select(PageRow::as_select())).get_results(connection);
     let rows = loaded.map_err(|error| unreadable_order::<Failure>(error, &"of a list"))?;
-    Ok(listed(rows, newest_first, limit)?)
+    Ok(listed(rows, filter.by_appointment, descends, limit)?)
 }
 
 /// Returns a page of an owner's orders; `None` if the cursor is no order of the owner. Orders are
@@ -156,13 +164,15 @@ pub(crate) fn page(
     query: &PageQuery,
     pace: Pace<'_>,
 ) -> Result<Option<Page>, Failure> {
-    let ranges = PageRanges::of(&query.cursor);
-    if let Some(id) = ranges.cursor {
-        let own = select(exists(orders::table.find(id).filter(is_order_of(owner))));
-        if !Prepared(own).get_result::<bool>(connection)? {
-            return Ok(None);
-        }
+    let by_appointment = query.filter.by_appointment;
+    let mut at = None;
+    if let Some(id) = PageRanges::order_at(&query.cursor) {
+        let own = orders::table.find(id).filter(is_order_of(owner)).select(starts());
+        let own: Option<Utc> = Prepared(own).get_result(connection).optional()?;
+        let Some(starts) = own else { return Ok(None) };
+        at = Some(Place::of(by_appointment, starts, id));
     }
+    let ranges = PageRanges::of(&query.cursor, at, by_appointment);
     let read = |connection: &mut SqliteConnection| page_of(connection, owner, query, &ranges, pace);
     let found = if query.filter.walked_orders().is_some() {
         // Its statements see one state: no erasure between them moves the end of a walk.
@@ -180,13 +190,13 @@ fn page_of(
     ranges: &PageRanges,
     pace: Pace<'_>,
 ) -> Result<Page, Failure> {
-    let (filter, newest_first) = (&query.filter, ranges.newest_first);
+    let (filter, descends) = (&query.filter, ranges.descends);
     let limit = query.limit.saturating_add(1);
-    let on_page = (&ranges.page, newest_first);
+    let on_page = (&ranges.page, descends);
     let (orders, stopped_at) = find(connection, owner, filter, on_page, limit, pace)?;
     let has_others = match &ranges.others {
         Some(others) => {
-            let others = (others, !newest_first);
+            let others = (others, !descends);
             let (found, stopped_at) = find(connection, owner, filter, others, 1, pace)?;
             stopped_at.is_some() || !found.is_empty()
         }

@@ -10,7 +10,7 @@ use sql_rows::{
     documents::{document_row, not_downloaded_before},
     orders::{
         ListedRow,
-        update::{ChangedOrder, changeable_order, changed_notary},
+        update::{ChangedOrder, changeable_order, changed_notary, changed_notary_text},
     },
     schema::{documents, orders},
 };
@@ -27,6 +27,7 @@ pub(super) fn update(
         .set((
             ChangedOrder::from(update),
             orders::notary.eq(changed_notary(update)),
+            orders::notary_text.eq(changed_notary_text(update)),
             orders::updated_at.eq(at),
         ))
         .returning(ListedRow::as_select());

@@ -90,6 +90,7 @@ mod orders {
     mod archives;
     mod changes;
     mod create;
+    mod dispatch;
     mod documents;
     mod erasure_races;
     mod errors;

@@ -2,7 +2,11 @@
 
 use domain::{
     api_key::{ApiKeyId, ClientId, Owner, Party},
-    order::{Actor, OrderId, OrderStatus, SigningServiceId, search::SearchedText},
+    order::{
+        Actor, OrderId, OrderStatus, SigningServiceId,
+        attention::{Attention, AttentionFilter},
+        search::{SearchedName, SearchedText},
+    },
     ports::{
         AccessFilter, AccessLog, Cursor, DeliveryQueue, HistoryId, HistoryQuery, ListFilter,
         NoteNumber, NoteQuery, OrderAdmin, OrderFilter, OrderReader, OrderRepo, OrderUpdate,
@@ -59,6 +63,11 @@ impl Numbers {
             signing_date_to: self.coin().then_some(NOW.date()),
             updated_after: self.coin().then_some(NOW),
             search: SearchedText::parse("jane".to_owned()).ok().filter(|_| self.coin()),
+            signing_service: self.coin().then_some(SigningServiceId(42)),
+            client_name: self.coin().then(|| "Acme".to_owned()),
+            notary: SearchedName::parse("pat".to_owned()).ok().filter(|_| self.coin()),
+            attention: None,
+            by_appointment: false,
         }
     }
 }
@@ -80,7 +89,13 @@ where
         let owner = if numbers.coin() { LIVE } else { service };
         match call % 8 {
             0 => {
-                let filter = numbers.filter();
+                let codes = Attention::ALL.to_vec();
+                let attention = Some(AttentionFilter { codes, now: NOW });
+                let filter = ListFilter {
+                    attention: attention.filter(|_| numbers.coin()),
+                    by_appointment: numbers.coin(),
+                    ..numbers.filter()
+                };
                 let (limit, cursor) = (numbers.limit(), numbers.cursor(OrderId));
                 let query = PageQuery { filter, limit, cursor };
                 OrderReader::page(store, owner, &query).await.map(drop).unwrap();

@@ -52,7 +52,7 @@ pub async fn orders_of_all_clients_are_listed(storage: &Storage) {
         ids.insert(0, create_with_uploads(storage, &order).await);
     }
     let all = storage.admin.list(&OrderFilter::default(), None, 10).await.unwrap();
-    let documents: Vec<_> = all.iter().map(|order| order.documents).collect();
+    let documents: Vec<_> = all.iter().map(|order| order.counts.documents).collect();
     assert_eq!(documents, [4, 3, 2, 1, 0]);
     assert!(all.iter().all(|order| order.stored.documents.is_empty()));
     let filter = OrderFilter::default();
@@ -576,6 +576,23 @@ pub async fn erasure_of_documents_does_not_prolong_the_retention_of_their_order(
     let order = storage.admin.order(id).await.unwrap().unwrap().whole().unwrap();
     let erased: Vec<_> = order.documents.iter().map(|one| one.is_erased).collect();
     assert_eq!(erased, [false, true, true]);
+}
+
+/// They are those of a status and a date about which something can be late. A look goes on behind a full one.
+pub async fn orders_that_may_be_late_are_looked_for(storage: &Storage) {
+    let all = storage.create_all(["F-1", "F-2", "F-3"]).await;
+    storage.other_system.change_order(all[1], ForeignChange::Status("CANCELLED")).await;
+    let far = NOW + Duration::days(10);
+    let look = async |now, after, limit| {
+        let found = storage.admin.maybe_late(now, after, limit).await.unwrap();
+        let ids: Vec<_> = found.orders.iter().map(|order| order.stored.id).collect();
+        (ids, found.looked_at)
+    };
+    assert_eq!(look(far, NONE, 10).await, (vec![all[0], all[2]], None));
+    assert_eq!(look(far, NONE, 1).await, (vec![all[0]], Some(all[0])));
+    assert_eq!(look(far, all[0], 10).await, (vec![all[2]], None));
+    assert_eq!(look(far, all[2], 10).await, (vec![], None));
+    assert_eq!(look(NOW, NONE, 10).await, (vec![], None));
 }
 
 /// Neither the operator nor a side removes anything, until the hold has ended.

@@ -2,13 +2,18 @@
 
 use domain::{
     api_key::{ClientId, NewApiKey, Owner, Party},
+    appointment::parse_date,
+    document::DocumentCounts,
     order::{
-        Actor, MAX_NOTE, Names, OrderId, OrderStatus, SigningServiceId, StoredOrder,
-        search::SearchedText,
+        Actor, EmailAddress, MAX_NOTE, Names, Notary, OrderId, OrderStatus, SigningServiceId,
+        StoredOrder,
+        attention::{Attention, AttentionFilter},
+        search::{SearchedName, SearchedText},
     },
     ports::{
-        Cursor, HistoryId, HistoryQuery, ListFilter, ListedOrder, MaybeErased, NewOrder,
-        NoteNumber, NoteQuery, NumberedNote, OrderFilter, Page, PageQuery,
+        Cursor, HistoryId, HistoryQuery, LastChange, ListFilter, ListedOrder, MaybeErased,
+        NewOrder, NoteNumber, NoteQuery, NumberedNote, OrderFilter, OrderNews, OrderUpdate, Page,
+        PageQuery,
     },
     signing_service::SigningService,
 };
@@ -178,7 +183,8 @@ pub async fn page_has_the_newest_orders_with_their_number_of_documents(storage: 
         };
         let id = create_with_uploads(storage, &order).await;
         let listed = StoredOrder { documents: vec![], ..stored(id, &order) };
-        expected.insert(0, ListedOrder { stored: listed, documents, signed_documents: 0 });
+        let counts = DocumentCounts { documents, unfetched: documents, ..Default::default() };
+        expected.insert(0, ListedOrder { stored: listed, counts, news: None });
     }
     for ListedOrder { stored, .. } in &expected {
         let change = ForeignChange::Both("ASSIGNED", Some(9));
@@ -190,6 +196,13 @@ pub async fn page_has_the_newest_orders_with_their_number_of_documents(storage: 
         listed.stored.notary_id = Some(9);
         // The database sets the instant of the change.
         listed.stored.updated_at = found.stored.updated_at;
+        let change = LastChange {
+            at: found.stored.updated_at,
+            kind: "status".to_owned(),
+            actor: Actor::Database,
+            changed: None,
+        };
+        listed.news = Some(OrderNews { change, note: None });
     }
     assert_eq!(
         whole,
@@ -454,28 +467,30 @@ pub async fn search_finds_a_part_of_a_text(storage: &Storage) {
     let new = NewOrder { order: order(request), ..new_order("F", NOW) };
     let id = storage.create(&new).await;
     let other = storage.create(&new_order("F-2", NOW)).await;
-    let query = |text: &str| {
-        let search = Some(SearchedText::parse(text.to_owned()).unwrap());
-        PageQuery { filter: ListFilter { search, ..Default::default() }, ..newest(10) }
-    };
+    let query = searching;
     for text in [
         "refi-1",
+        "refi_1",
         "0%_É",
         "ZOË",
+        "Zoe",
         "müLLER-strasse",
+        "straße ο",
         "οδυσσευς",
         "Οδυσσ",
         "ñANDÚ",
+        "nandu",
         "12 ağaÇ",
         "ёЛКИНА",
         "CAÑON",
+        "canon, zoe; 12",
     ] {
         assert_eq!(ids(storage, &query(text)).await, (vec![id], false, false), "{text}");
         let in_list = OrderFilter { list: query(text).filter, ..Default::default() };
         let listed = storage.admin.list(&in_list, None, 10).await.unwrap();
         assert_eq!(listed.iter().map(|order| order.stored.id).collect::<Vec<_>>(), [id], "{text}");
     }
-    for text in ["refi_1", "%%%", "100%_éZ", "Zoe", "straße ο", "'; --"] {
+    for text in ["refi_2", "%a%", "100%_éZ", "zoe jane", "'; --x"] {
         assert_eq!(ids(storage, &query(text)).await, (vec![], false, false), "{text}");
     }
     let with_date = |from| {
@@ -488,6 +503,261 @@ pub async fn search_finds_a_part_of_a_text(storage: &Storage) {
     assert_eq!(ids(storage, &after).await, (vec![id], false, false));
     storage.admin.erase(id, NOW, None).await.unwrap();
     assert_eq!(ids(storage, &query("zoë")).await, (vec![], false, false));
+}
+
+fn searching(text: &str) -> PageQuery {
+    let search = Some(SearchedText::parse(text.to_owned()).unwrap());
+    PageQuery { filter: ListFilter { search, ..Default::default() }, ..newest(10) }
+}
+
+/// In any order, each in any text. The number of the order is one of them.
+pub async fn search_finds_words_of_every_text(storage: &Storage) {
+    let mut request: Value = minimal_request();
+    let details = &mut request["signingDetailsFormData"];
+    details["signerName"] = json!("Harriet O’Brien");
+    details["signerPhone"] = json!("(214) 555-0142");
+    details["spouseName"] = json!("José Núñez");
+    let new = NewOrder { order: order(request), ..new_order("F", NOW) };
+    let id = storage.create(&new).await;
+    storage.create(&new_order("F-2", NOW)).await;
+    let number = format!("harriet {}", id.0);
+    for text in [
+        "obrien, harriet",
+        "nunez",
+        "214 555",
+        "(214) 555-0142",
+        "75201 harriet",
+        "jane.doe@example.com jose",
+        &number,
+    ] {
+        assert_eq!(ids(storage, &searching(text)).await, (vec![id], false, false), "{text}");
+    }
+    for text in ["obrien jane", "harriet 99999", "214 5550143"] {
+        assert_eq!(ids(storage, &searching(text)).await.0, [], "{text}");
+    }
+}
+
+fn of_notary(part: &str) -> PageQuery {
+    let notary = Some(SearchedName::parse(part.to_owned()).unwrap());
+    PageQuery { filter: ListFilter { notary, ..Default::default() }, ..newest(10) }
+}
+
+/// By the service at once, and by another system after the texts are folded.
+pub async fn notary_is_found_whoever_assigns_it(storage: &Storage) {
+    let [id, other] = storage.create_all(["F-1", "F-2"]).await;
+    let notary = Notary {
+        name: "Pat O’Quimby".to_owned(),
+        phone: Some("(214) 555-0177".to_owned()),
+        email: Some(EmailAddress::from_stored("pat@notary.example.com".to_owned())),
+    };
+    let named = OrderUpdate { notary: Some(Some(notary)), ..changing::update(id, NOW, "ASSIGNED") };
+    storage.orders.update(&named).await.unwrap().unwrap();
+    let change = ForeignChange::Named(Some(8), "Sam Álvarez");
+    storage.other_system.change_order(other, change).await;
+    assert_eq!(storage.admin.fold_texts(10).await.unwrap(), 1);
+    for (text, expected) in [
+        ("oquimby, pat", id),
+        ("214 5550177", id),
+        ("pat@notary.example.com", id),
+        ("alvarez sam", other),
+    ] {
+        assert_eq!(ids(storage, &searching(text)).await.0, [expected], "{text}");
+    }
+    for (part, expected) in [("o’quim", &[id][..]), ("ÁLV", &[other]), ("555", &[]), ("@", &[])]
+    {
+        assert_eq!(ids(storage, &of_notary(part)).await.0, expected, "{part}");
+    }
+    storage.other_system.change_order(id, ForeignChange::Notary(None)).await;
+    assert_eq!(ids(storage, &searching("oquimby")).await.0, []);
+    assert_eq!(storage.admin.fold_texts(10).await.unwrap(), 0);
+}
+
+/// They are found by whole words meanwhile. It is no change of the order.
+pub async fn texts_of_the_version_before_are_folded(storage: &Storage) {
+    let mut request: Value = minimal_request();
+    let details = &mut request["signingDetailsFormData"];
+    details["signingTimeType"] = json!("anytime");
+    details["signerName"] = json!("José Doe");
+    let new = NewOrder { order: order(request), ..new_order("F", NOW) };
+    let id = storage.create(&new).await;
+    assert_eq!(storage.admin.fold_texts(10).await.unwrap(), 0);
+    storage.other_system.write_as_first_version(id, "f-1\njosé doe").await;
+    let found = async |text| ids(storage, &searching(text)).await.0;
+    assert_eq!((found("f-1").await, found("josé").await), (vec![id], vec![id]));
+    assert_eq!((found("jose").await, found("75201").await), (vec![], vec![]));
+    assert_eq!(storage.admin.fold_texts(10).await.unwrap(), 1);
+    assert_eq!((found("jose").await, found("75201").await), (vec![id], vec![id]));
+    assert_eq!(storage.admin.fold_texts(10).await.unwrap(), 0);
+    let after = storage.reader.order(LIVE, id).await.unwrap().and_then(MaybeErased::whole);
+    assert_eq!(after, Some(stored(id, &new)));
+    let dated = ListFilter {
+        signing_date_from: Some(new.order.appointment.date),
+        signing_date_to: Some(new.order.appointment.date),
+        by_appointment: true,
+        ..Default::default()
+    };
+    assert_eq!(ids(storage, &PageQuery { filter: dated, ..newest(10) }).await.0, [id]);
+}
+
+/// One that cannot be read is looked at once.
+pub async fn folding_leaves_erased_orders_alone(storage: &Storage) {
+    let [erased, damaged] = storage.create_all(["F-1", "F-2"]).await;
+    for id in [erased, damaged] {
+        storage.other_system.write_as_first_version(id, "jane").await;
+    }
+    storage.admin.erase(erased, NOW, None).await.unwrap();
+    storage.other_system.damage_order(damaged).await;
+    assert_eq!(storage.admin.fold_texts(10).await.unwrap(), 1);
+    assert_eq!(storage.admin.fold_texts(10).await.unwrap(), 0);
+    assert_eq!(ids(storage, &searching("jane")).await.0, [damaged]);
+}
+
+/// A client by the number of the service, and a service by the name of the client.
+pub async fn filters_find_orders_of_the_other_side(storage: &Storage) {
+    let mut of_clients = Vec::new();
+    for name in ["Acme Title", "Best Title"] {
+        let client = ClientId(storage.keys.add(&api_key(NOW), "jane").await.unwrap().0);
+        storage.keys.rename_client(client, name).await.unwrap();
+        of_clients.push(storage.create(&NewOrder { client, ..new_order(name, NOW) }).await);
+    }
+    let service = Owner { party: Party::Service(SigningServiceId(42)), is_test: false };
+    for (name, expected) in [("Best Title", &of_clients[1..]), ("Best", &[])] {
+        let filter = ListFilter { client_name: Some(name.to_owned()), ..Default::default() };
+        let query = PageQuery { filter, ..newest(10) };
+        let page = storage.reader.page(service, &query).await.unwrap().unwrap();
+        let found: Vec<_> = page.items.iter().map(|order| order.stored.id).collect();
+        assert_eq!(found, expected, "{name}");
+    }
+    let mut other = new_order("F-43", NOW);
+    other.order.signing_service_id = SigningServiceId(43);
+    let own = [storage.create(&other).await, storage.create(&new_order("F-42", NOW)).await];
+    for (service, expected) in [(43, &own[..1]), (42, &own[1..]), (44, &[])] {
+        let signing_service = Some(SigningServiceId(service));
+        let filter = ListFilter { signing_service, ..Default::default() };
+        assert_eq!(ids(storage, &PageQuery { filter, ..newest(10) }).await.0, expected);
+    }
+}
+
+/// Page by page to the end of the list.
+async fn walk(storage: &Storage, filter: &ListFilter, limit: usize) -> Vec<OrderId> {
+    let mut query = PageQuery { filter: filter.clone(), ..newest(limit) };
+    let mut found = Vec::new();
+    loop {
+        let (page, has_more, _) = ids(storage, &query).await;
+        found.extend(page);
+        if !has_more {
+            return found;
+        }
+        query.cursor = Cursor::OlderThan(found[found.len() - 1]);
+    }
+}
+
+/// With every other filter, and in both orders.
+pub async fn late_orders_are_found(storage: &Storage) {
+    let statuses = ["NEW", "CANCELLED", "SIGNED", "CONFIRMED", "ON_HOLD", "ASSIGNED", "COMPLETED"];
+    let all = create(storage, 7).await;
+    for (id, (number, status)) in all.iter().zip(statuses.into_iter().enumerate()) {
+        let notary = (number % 2 == 1).then_some(9);
+        storage.other_system.change_order(*id, ForeignChange::Both(status, notary)).await;
+    }
+    let stored = page(storage, &newest(100)).await.items;
+    for now in [NOW, NOW + Duration::days(10), NOW + Duration::days(12)] {
+        for codes in [
+            Attention::ALL.to_vec(),
+            vec![Attention::Unassigned],
+            vec![Attention::Unconfirmed, Attention::NotFetched],
+            vec![Attention::NoResult],
+        ] {
+            let attention = AttentionFilter { codes, now };
+            let is_late = |order: &&ListedOrder| attention.matches(&order.stored, order.counts);
+            let late = stored.iter().filter(is_late).map(|order| order.stored.id);
+            let late: Vec<_> = late.collect();
+            let filter = ListFilter { attention: Some(attention.clone()), ..Default::default() };
+            assert_eq!(walk(storage, &filter, 1).await, late, "{filter:?}");
+            // All begin at the same time.
+            let by_start = ListFilter { by_appointment: true, ..filter.clone() };
+            assert_eq!(walk(storage, &by_start, 2).await, reversed(&late), "{filter:?}");
+            let file_number = Some("F-5".to_owned());
+            let numbered = ListFilter { file_number, ..filter };
+            let fifth = late.iter().copied().filter(|id| *id == all[5]).collect::<Vec<_>>();
+            assert_eq!(walk(storage, &numbered, 2).await, fifth, "{numbered:?}");
+        }
+    }
+}
+
+/// Earliest first, whatever their kinds and zones. Those that begin at the same time are in the order of their
+/// identifiers.
+pub async fn appointments_are_listed_by_their_start(storage: &Storage) {
+    let mut begins = Vec::new();
+    for (number, (date, kind, time, zone)) in [
+        ("2026-12-03", "at", "09:00", "America/Chicago"),
+        ("2026-12-01", "at", "10:00", "America/Chicago"),
+        ("2026-12-02", "anytime", "", "America/New_York"),
+        ("2026-12-02", "between", "08:30", "America/New_York"),
+        ("2026-12-01", "at", "08:00", "America/Los_Angeles"),
+        ("2026-12-02", "at", "00:30", "Pacific/Kiritimati"),
+        ("2026-12-03", "at", "09:00", "America/Chicago"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut request: Value = minimal_request();
+        let details = &mut request["signingDetailsFormData"];
+        details["fileNumber"] = json!(format!("F-{number}"));
+        details["signingDate"] = json!(date);
+        details["signingTimeType"] = json!(kind);
+        details["timeZoneId"] = json!(zone);
+        details["specificTime"] = json!(time);
+        details["startTime"] = json!(time);
+        details["endTime"] = json!("23:00");
+        let new = NewOrder { order: order(request), ..new_order("F", NOW) };
+        let starts = new.order.appointment.starts();
+        begins.push((starts, storage.create(&new).await, date));
+    }
+    let erased = storage.create(&new_order("F-E", NOW)).await;
+    storage.admin.erase(erased, NOW, None).await.unwrap();
+    begins.sort_unstable();
+    let expected: Vec<_> = begins.iter().map(|it| it.1).collect();
+    let by_appointment = ListFilter { by_appointment: true, ..Default::default() };
+    for limit in [1, 2, 3, 10] {
+        assert_eq!(walk(storage, &by_appointment, limit).await, expected, "{limit}");
+    }
+    let back = |cursor| PageQuery { filter: by_appointment.clone(), cursor, ..newest(2) };
+    let last = back(Cursor::NewerThan(OrderId(0)));
+    assert_eq!(ids(storage, &last).await, (expected[5..].to_vec(), false, true));
+    let middle = back(Cursor::NewerThan(expected[3]));
+    assert_eq!(ids(storage, &middle).await, (expected[1..3].to_vec(), true, true));
+    for (from, to) in [("2026-12-02", "2026-12-02"), ("2026-12-01", "2026-12-02")] {
+        let dated = ListFilter {
+            signing_date_from: parse_date(from),
+            signing_date_to: parse_date(to),
+            ..by_appointment.clone()
+        };
+        let on_dates = begins.iter().filter(|it| (from..=to).contains(&it.2)).map(|it| it.1);
+        assert_eq!(walk(storage, &dated, 2).await, on_dates.collect::<Vec<_>>(), "{from}");
+    }
+    let unknown = back(Cursor::OlderThan(OrderId(999)));
+    assert_eq!(storage.reader.page(LIVE, &unknown).await.unwrap(), None);
+}
+
+/// Only in pages.
+pub async fn page_tells_the_newest_change_and_note(storage: &Storage) {
+    let new = new_order("F-1", NOW);
+    let id = storage.create(&new).await;
+    let news = async || page(storage, &newest(1)).await.items.remove(0).news.unwrap();
+    let LastChange { at, kind, actor, changed } = news().await.change;
+    assert_eq!((at, &*kind, actor, changed), (NOW, "created", Actor::Client, None));
+    let mut order = new.order.clone();
+    order.signing.lender = Some("First Bank".to_owned());
+    let amended = NOW + Duration::HOUR;
+    storage.orders.change(&amend(id, order, amended)).await.unwrap();
+    let LastChange { at, kind, actor, changed } = news().await.change;
+    assert_eq!((at, &*kind, actor), (amended, "changed", Actor::Client));
+    assert_eq!(changed.unwrap(), ["/signingDetailsFormData/lender"]);
+    assert_eq!(news().await.note, None);
+    storage.orders.change(&add_note(id, Actor::Service, "Ring twice.")).await.unwrap();
+    let (at, author) = news().await.note.unwrap();
+    assert_eq!((at, author), (amended + MICROSECOND, Actor::Service));
 }
 
 /// By its new date and texts, and no more by those before.

@@ -4,6 +4,7 @@
 //! that the service has created. [`record`] is its stored form. [`change`] decides on every change of it.
 
 mod amendment;
+pub mod attention;
 pub mod change;
 pub mod change_request;
 pub mod event;

@@ -27,6 +27,8 @@ impl OrderStatus {
     pub const ASSIGNED: Self = Self(Cow::Borrowed("ASSIGNED"));
     /// The appointment is confirmed.
     pub const CONFIRMED: Self = Self(Cow::Borrowed("CONFIRMED"));
+    /// The signing is put off.
+    pub const ON_HOLD: Self = Self(Cow::Borrowed("ON_HOLD"));
     /// The documents are signed. Such an order cannot be cancelled.
     pub const SIGNED: Self = Self(Cow::Borrowed("SIGNED"));
     /// Nothing is left to do. Such an order cannot be cancelled.
@@ -40,7 +42,7 @@ impl OrderStatus {
         Self::NEW,
         Self::ASSIGNED,
         Self::CONFIRMED,
-        Self(Cow::Borrowed("ON_HOLD")),
+        Self::ON_HOLD,
         Self::SIGNED,
         Self::DID_NOT_SIGN,
         Self::COMPLETED,

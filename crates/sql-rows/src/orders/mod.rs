@@ -2,25 +2,28 @@
 
 use diesel::{
     dsl::{AsExprOf, auto_type, sql},
-    expression::{SqlLiteral, UncheckedBind},
+    expression::{SqlLiteral, TypedExpressionType, UncheckedBind},
     prelude::*,
     sql_types::{BigInt, Bool, Nullable, Text},
 };
 use domain::{
     api_key::{ApiKeyId, ClientId, Owner, Party},
-    appointment::parse_date,
+    appointment::{AppointmentTime, parse_date},
+    document::DocumentCounts,
     duplicate_window::DuplicateWindow,
     idempotency::IdempotentRequest,
     order::{
-        DocumentId, Names, Notary, Order, OrderId, OrderStatus, StoredOrder, record::OrderColumns,
-        search::searched_text,
+        Actor, ChangeKind, DocumentId, Names, Notary, Order, OrderId, OrderStatus, StoredOrder,
+        record::OrderColumns,
+        search::{FOLDED, notary_text, searched_text},
     },
-    ports::{Cause, ListedOrder, MaybeErased, NewOrder},
+    ports::{Cause, LastChange, ListedOrder, MaybeErased, NewOrder, OrderNews},
 };
 use time::Date;
 
+use self::lists::{Found, Place, starts};
 use crate::{
-    OneOf, Unreadable, Utc,
+    Instant, OneOf, Unreadable, Utc,
     documents::{DocumentRow, is_signed, stored_position},
     schema::{documents, orders},
 };
@@ -157,18 +160,69 @@ fn details_text() -> SqlLiteral<Text> {
 
 /// The columns of an order that only lists look at. Every statement that writes the details writes them too.
 #[derive(Insertable, AsChangeset)]
-#[diesel(table_name = orders)]
+#[diesel(table_name = orders, treat_none_as_null = true, treat_none_as_default_value = false)]
 pub struct FoundBy {
     /// The date of the appointment in its zone.
     pub signing_date: String,
     /// The texts that a search looks at.
     pub search_text: String,
+    /// When an any-time appointment begins.
+    pub day_starts_at: Option<Utc>,
 }
 
 impl FoundBy {
     /// Returns the columns of an order.
     pub fn of(order: &Order) -> Self {
-        Self { signing_date: order.appointment.date.to_string(), search_text: searched_text(order) }
+        let appointment = &order.appointment;
+        let is_anytime = appointment.time == AppointmentTime::Anytime;
+        Self {
+            signing_date: appointment.date.to_string(),
+            search_text: searched_text(order),
+            day_starts_at: is_anytime.then(|| Utc(appointment.starts())),
+        }
+    }
+}
+
+/// An order whose texts are to be folded.
+#[derive(Queryable, Selectable)]
+#[diesel(table_name = orders)]
+pub struct UnfoldedRow {
+    search_text: Option<String>,
+    updated_at: Utc,
+    #[diesel(embed)]
+    order: KeptOrderRow,
+}
+
+/// Selects an order at a version, unless it is erased, to store its folded texts.
+#[auto_type(no_type_alias)]
+pub fn unfolded_order(id: i64, version: Utc) -> _ {
+    orders::table
+        .filter(orders::id.eq(id).and(orders::updated_at.eq(version)))
+        .filter(orders::erased_at.is_null())
+}
+
+/// The columns that a search and lists look at, for an order that was written without them.
+#[derive(AsChangeset)]
+#[diesel(table_name = orders, treat_none_as_null = true)]
+pub struct FoldedOrder {
+    search_text: String,
+    day_starts_at: Option<Utc>,
+    notary_text: Option<String>,
+}
+
+impl UnfoldedRow {
+    /// Returns the identifier of the order, its version, and its columns. One that cannot be read keeps its texts.
+    pub fn folded(self) -> (i64, Utc, FoldedOrder) {
+        let id = self.order.id;
+        let stored = self.order.known(Vec::new(), None).ok().and_then(MaybeErased::whole);
+        let found_by = stored.as_ref().map(|stored| FoundBy::of(&stored.order));
+        let (search_text, day_starts_at) = match found_by {
+            Some(found_by) => (found_by.search_text, found_by.day_starts_at),
+            None => (format!("{FOLDED}{}", self.search_text.unwrap_or_default()), None),
+        };
+        let notary = stored.and_then(|stored| stored.notary);
+        let notary_text = notary.as_ref().map(notary_text);
+        (id, self.updated_at, FoldedOrder { search_text, day_starts_at, notary_text })
     }
 }
 
@@ -316,9 +370,17 @@ pub struct ListedRow {
     #[diesel(select_expression = count_documents("NOT signed"))]
     #[diesel(select_expression_type = SqlLiteral<BigInt>)]
     documents: i64,
+    #[diesel(select_expression = count_documents("NOT signed AND first_downloaded_at IS NOT NULL"))]
+    #[diesel(select_expression_type = SqlLiteral<BigInt>)]
+    fetched: i64,
+    #[diesel(select_expression = count_documents(
+        "NOT signed AND first_downloaded_at IS NULL AND replaced_by IS NULL"
+    ))]
+    #[diesel(select_expression_type = SqlLiteral<BigInt>)]
+    unfetched: i64,
     #[diesel(select_expression = count_documents("signed"))]
     #[diesel(select_expression_type = SqlLiteral<BigInt>)]
-    signed_documents: i64,
+    signed: i64,
 }
 
 /// Counts the documents of an order that are not withdrawn.
@@ -341,10 +403,78 @@ impl ListedRow {
     }
 
     fn known(self, known_on: Option<Date>) -> Result<Option<ListedOrder>, Unreadable> {
-        let [documents, signed_documents] = [self.documents, self.signed_documents]
-            .map(|count| usize::try_from(count).unwrap_or_default());
+        let [documents, fetched, unfetched, signed] =
+            [self.documents, self.fetched, self.unfetched, self.signed]
+                .map(|count| usize::try_from(count).unwrap_or_default());
+        let counts = DocumentCounts { documents, fetched, unfetched, signed };
         let stored = self.order.known(Vec::new(), known_on)?.whole();
-        Ok(stored.map(|stored| ListedOrder { stored, documents, signed_documents }))
+        Ok(stored.map(|stored| ListedOrder { stored, counts, news: None }))
+    }
+}
+
+/// An order of a page, with its news.
+#[derive(Queryable, Selectable)]
+#[diesel(table_name = orders)]
+pub struct PageRow {
+    #[diesel(embed)]
+    listed: ListedRow,
+    #[diesel(select_expression = starts(), select_expression_type = SqlLiteral<Instant>)]
+    starts: Utc,
+    #[diesel(select_expression = last_change("at"))]
+    #[diesel(select_expression_type = SqlLiteral<Nullable<Instant>>)]
+    changed_at: Option<Utc>,
+    /// The kind, the side and the fields, with blanks between.
+    #[diesel(select_expression = last_change("kind || ' ' || actor || ' ' || coalesce(changed, '')"))]
+    #[diesel(select_expression_type = SqlLiteral<Nullable<Text>>)]
+    change: Option<String>,
+    #[diesel(select_expression = newest_note("at"))]
+    #[diesel(select_expression_type = SqlLiteral<Nullable<Instant>>)]
+    noted_at: Option<Utc>,
+    #[diesel(select_expression = newest_note("author"))]
+    #[diesel(select_expression_type = SqlLiteral<Nullable<Text>>)]
+    note_author: Option<String>,
+}
+
+/// Selects a value of the newest entry of the history.
+fn last_change<T: TypedExpressionType>(value: &str) -> SqlLiteral<T> {
+    newest("order_changes", value)
+}
+
+/// Selects a value of the newest note.
+fn newest_note<T: TypedExpressionType>(value: &str) -> SqlLiteral<T> {
+    newest("order_notes", value)
+}
+
+fn newest<T: TypedExpressionType>(table: &str, value: &str) -> SqlLiteral<T> {
+    sql(&format!(
+        "(SELECT {value} FROM {table} WHERE order_id = orders.id ORDER BY id DESC LIMIT 1)"
+    ))
+}
+
+impl PageRow {
+    /// Returns the order and its place; `None` if it is erased.
+    pub(crate) fn into_found(self, by_appointment: bool) -> Result<Option<Found>, Unreadable> {
+        let place = Place::of(by_appointment, self.starts, self.listed.order.id);
+        let Some(listed) = self.listed.into_known()? else { return Ok(None) };
+        let created = || LastChange {
+            at: listed.stored.created_at,
+            kind: ChangeKind::Created.as_str().to_owned(),
+            actor: Actor::Client,
+            changed: None,
+        };
+        let change = self.changed_at.zip(self.change).map(|(at, change)| {
+            let mut parts = change.splitn(3, ' ');
+            let mut part = || parts.next().unwrap_or_default();
+            let (kind, actor, changed) = (part().to_owned(), part(), part());
+            // Another version of the service, or another system, has named one that this does not know.
+            let actor = Actor::from_name(actor).unwrap_or(Actor::Database);
+            LastChange { at: at.0, kind, actor, changed: serde_json::from_str(changed).ok() }
+        });
+        let note = self.noted_at.zip(self.note_author).map(|(at, author)| {
+            (at.0, Actor::from_name(&author).unwrap_or(Actor::Database))
+        });
+        let news = Some(OrderNews { change: change.unwrap_or_else(created), note });
+        Ok(Some(Found { place, order: ListedOrder { news, ..listed } }))
     }
 }
 

@@ -6,7 +6,10 @@ use diesel::{
     prelude::*,
     sql_types::{BigInt, Bool, Nullable, Text},
 };
-use domain::{order::OrderStatus, ports::OrderUpdate};
+use domain::{
+    order::{OrderStatus, search::notary_text},
+    ports::OrderUpdate,
+};
 
 use crate::{
     OneOf, Utc,
@@ -80,6 +83,10 @@ fn notary_of(update: &OrderUpdate) -> Option<String> {
     update.notary.as_ref().and_then(Option::as_ref).map(stored_notary)
 }
 
+fn notary_text_of(update: &OrderUpdate) -> Option<String> {
+    update.notary.as_ref().and_then(Option::as_ref).map(notary_text)
+}
+
 type Bound<E, V, T> = UncheckedBind<E, dsl::AsExprOf<V, T>>;
 
 type NotaryText = SqlLiteral<Nullable<Text>>;
@@ -109,15 +116,24 @@ type ChangedNotary = SqlLiteral<
 
 /// Returns the notary of an order after an update: an old name never stands beside a new number.
 pub fn changed_notary(update: &OrderUpdate) -> ChangedNotary {
+    changed("notary", notary_of(update), update)
+}
+
+/// Returns what a search of the notary looks at after an update.
+pub fn changed_notary_text(update: &OrderUpdate) -> ChangedNotary {
+    changed("notary_text", notary_text_of(update), update)
+}
+
+fn changed(column: &str, value: Option<String>, update: &OrderUpdate) -> ChangedNotary {
     sql::<Nullable<Text>>("CASE WHEN ")
         .bind::<Bool, _>(update.notary.is_some())
         .sql(" THEN ")
-        .bind::<Nullable<Text>, _>(notary_of(update))
+        .bind::<Nullable<Text>, _>(value)
         .sql(" WHEN ")
         .bind::<Bool, _>(update.notary_id.is_some())
         .sql(" AND notary_id IS DISTINCT FROM ")
         .bind::<Nullable<BigInt>, _>(update.notary_id.flatten())
-        .sql(" THEN NULL ELSE notary END")
+        .sql(&format!(" THEN NULL ELSE {column} END"))
 }
 
 /// The columns of a status or notary change. `updated_at` and the notary's name are set beside it. The

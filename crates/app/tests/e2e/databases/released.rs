@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 use time::{Duration, OffsetDateTime, format_description::well_known::Rfc3339};
 
 use crate::{
-    harness::{TestApp, eventually, files_below, problem, service_process::run},
+    harness::{TestApp, eventually, eventually_async, files_below, problem, service_process::run},
     wiring::{Kind, Wiring, on_both_wirings, psql},
 };
 
@@ -126,6 +126,12 @@ async fn assert_whole(app: &TestApp, released: &Released) {
     let own = expected["reads"].as_object().unwrap().values();
     let own = own.filter(|read| read["key"] == expected["client_key"]).count();
     assert_eq!(orders["data"].as_array().unwrap().len(), own);
+    // A worker folds the texts of 0.1.0.
+    for words in ["elm, austin", "quimby"] {
+        let path = format!("/api/order?search={words}");
+        eventually_async(async || !app.read(&path).await["data"].as_array().unwrap().is_empty())
+            .await;
+    }
     let accesses = app.read(&format!("{papers}/accesses?limit=100")).await;
     assert!(
         accesses["data"].as_array().unwrap().len() as u64

@@ -50,6 +50,7 @@ impl Looks {
         let mut order = order(file_number);
         order["signingDetailsFormData"]["signingDate"] = json!(self.date);
         order["signingDetailsFormData"]["signerName"] = json!(self.signer);
+        order["signingDetailsFormData"]["signerEmail"] = json!("signer@example.com");
         order
     }
 }
@@ -254,6 +255,10 @@ async fn bad_filter_is_named() {
         ("order_status=NEW,,SIGNED", "order_status"),
         ("search=ab", "search"),
         ("search=%20%20ab%20", "search"),
+        ("search=%2D%2D%2D", "search"),
+        ("attention=late", "attention"),
+        ("order_by=created_at", "order_by"),
+        ("notary=", "notary"),
         ("updated_after=yesterday", "updated_after"),
         ("updated_after=", "updated_after"),
     ] {

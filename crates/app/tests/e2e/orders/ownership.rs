@@ -103,7 +103,8 @@ impl Operation {
                 "starting_after" | "ending_before" if self.path.ends_with("/notes") => 1,
                 _ => ids.order,
             };
-            let is_identifier = parameter["schema"]["format"] == "int64" && name != "limit";
+            let is_identifier = parameter["schema"]["format"] == "int64"
+                && !["limit", "signing_service_id"].contains(&name);
             match parameter["in"].as_str().unwrap() {
                 "path" => path = path.replace(&format!("{{{name}}}"), &value.to_string()),
                 // Each client has an order of its own then.

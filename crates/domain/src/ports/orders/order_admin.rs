@@ -48,6 +48,15 @@ pub struct FoundDue {
     pub looked_at: Option<OrderId>,
 }
 
+/// The result of one look for late orders.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FoundLate {
+    /// The orders that may be late, smallest first.
+    pub orders: Vec<ListedOrder>,
+    /// The last order that the look covered; `None` if there are no later ones.
+    pub looked_at: Option<OrderId>,
+}
+
 impl From<Refusal> for ErasureOutcome {
     fn from(refusal: Refusal) -> Self {
         if refusal == Refusal::Held { Self::Held } else { Self::NotFound }
@@ -100,6 +109,20 @@ pub trait OrderAdmin: Send + Sync {
 
     /// Looks at the next [`LOOKED_AT`] orders after an identifier. Returns up to `limit` of them that are due.
     async fn due(&self, due: Due, after: OrderId, limit: usize) -> Result<FoundDue, StoreError>;
+
+    /// Looks at the next [`LOOKED_AT`] orders after an identifier. Returns up to `limit` of them that may be late at
+    /// `now`, smallest first: those with a status and a date about which [`Attention`](crate::order::attention::Attention) decides.
+    async fn maybe_late(
+        &self,
+        now: OffsetDateTime,
+        after: OrderId,
+        limit: usize,
+    ) -> Result<FoundLate, StoreError>;
+
+    /// Stores again what searches and lists in the order of appointments look at, of up to `limit` orders of which
+    /// version 0.1.0 or another system has changed it, the newest first. It is no change of an order. Returns their
+    /// number.
+    async fn fold_texts(&self, limit: usize) -> Result<usize, StoreError>;
 
     /// Erases those of the orders that are still due, in one atomic, durable step, each as [`Self::erase`]
     /// does. Of documents alone it keeps the records, as a withdrawal does, and adds one entry of the history

@@ -4,11 +4,12 @@ use time::{Date, OffsetDateTime};
 use crate::ports::StoreError;
 use crate::{
     api_key::Owner,
-    document::{StoredDocument, stored_count},
+    document::{DocumentCounts, StoredDocument},
     notary::KnownNotary,
     order::{
-        DocumentId, Note, OrderChange, OrderId, OrderStatus, StoredOrder,
-        search::{FILTERED_ORDERS, SEARCHED_ORDERS, SearchedText},
+        Actor, DocumentId, Note, OrderChange, OrderId, OrderStatus, SigningServiceId, StoredOrder,
+        attention::AttentionFilter,
+        search::{FILTERED_ORDERS, SEARCHED_ORDERS, SearchedName, SearchedText},
     },
 };
 
@@ -31,23 +32,50 @@ impl<T> MaybeErased<T> {
     }
 }
 
-/// An order in a list: without its documents, with their number.
+/// An order in a list: without its documents, with their numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListedOrder {
     /// The order; `documents` and `signed_documents` are empty.
     pub stored: StoredOrder,
-    /// The number of its documents, without withdrawn ones.
-    pub documents: usize,
-    /// The number of its signed documents, without withdrawn ones.
-    pub signed_documents: usize,
+    /// The numbers of its documents.
+    pub counts: DocumentCounts,
+    /// Its news, in a page; `None` elsewhere.
+    pub news: Option<OrderNews>,
+}
+
+/// What happened last to an order in a page.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OrderNews {
+    /// The newest entry of its history.
+    pub change: LastChange,
+    /// When its newest note was added, and by which side.
+    pub note: Option<(OffsetDateTime, Actor)>,
+}
+
+/// The newest entry of the history of an order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LastChange {
+    /// Instant of the change.
+    pub at: OffsetDateTime,
+    /// Its kind, also of a later version of the service.
+    pub kind: String,
+    /// The side that made it.
+    pub actor: Actor,
+    /// The changed fields; `None` for a change of no fields.
+    pub changed: Option<Vec<String>>,
 }
 
 impl From<StoredOrder> for ListedOrder {
-    fn from(mut stored: StoredOrder) -> Self {
-        let [documents, signed_documents] = [&mut stored.documents, &mut stored.signed_documents]
-            .map(|documents| stored_count(&std::mem::take(documents)));
-        let stored = StoredOrder { changes: Vec::new(), notes: Vec::new(), ..stored };
-        Self { stored, documents, signed_documents }
+    fn from(stored: StoredOrder) -> Self {
+        let counts = DocumentCounts::of(&stored.documents, &stored.signed_documents);
+        let stored = StoredOrder {
+            documents: Vec::new(),
+            signed_documents: Vec::new(),
+            changes: Vec::new(),
+            notes: Vec::new(),
+            ..stored
+        };
+        Self { stored, counts, news: None }
     }
 }
 
@@ -64,7 +92,7 @@ pub enum Cursor<Id = OrderId> {
     NewerThan(Id),
 }
 
-/// The orders that a list has: those that match every filter.
+/// The orders that a list has, those that match every filter, and their order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ListFilter {
     /// Only orders with this file number.
@@ -81,8 +109,20 @@ pub struct ListFilter {
     pub signing_date_to: Option<Date>,
     /// Only orders created or changed at this instant or later.
     pub updated_after: Option<OffsetDateTime>,
-    /// Only orders with this text in one of the texts that a search looks at.
+    /// Only orders with each of these words in one of the texts that a search looks at.
     pub search: Option<SearchedText>,
+    /// Only orders of this signing service.
+    pub signing_service: Option<SigningServiceId>,
+    /// Only orders of clients with this name.
+    pub client_name: Option<String>,
+    /// Only orders whose notary has this part of a name.
+    pub notary: Option<SearchedName>,
+    /// Only orders that are late.
+    pub attention: Option<AttentionFilter>,
+    /// Whether the list is in the order of starts, the earliest first, and then of identifiers. Otherwise it is in
+    /// the order of identifiers, the newest first. Cursors lead through it in the same way: toward older ones is
+    /// toward the end of the list.
+    pub by_appointment: bool,
 }
 
 impl ListFilter {
@@ -95,15 +135,31 @@ impl ListFilter {
     /// Returns how many orders a page looks at; `None` if it looks only at orders that are on it: no filter is
     /// set, or a file number finds its few orders.
     pub fn walked_orders(&self) -> Option<usize> {
-        if self.file_number.is_some() || *self == Self::default() {
+        let has_number = self.file_number.is_some();
+        let is_walk = self.attention.is_some() || self.by_appointment;
+        if has_number && !is_walk || *self == Self::default() {
             None
-        } else if self.search.is_some() {
+        } else if has_number || self.search.is_some() || self.by_appointment {
             Some(SEARCHED_ORDERS)
         } else {
             Some(FILTERED_ORDERS)
         }
     }
+
+    /// Returns how many orders a store reads at once for a page that lacks `wanted` ones. Of those that may be late,
+    /// [`Self::matches`] tells which are.
+    pub fn read_at_once(&self, wanted: usize) -> usize {
+        if self.attention.is_some() { wanted.max(LATE_AT_ONCE) } else { wanted }
+    }
+
+    /// Returns whether an order matches what the database does not compare.
+    pub fn matches(&self, order: &ListedOrder) -> bool {
+        self.attention.as_ref().is_none_or(|it| it.matches(&order.stored, order.counts))
+    }
 }
+
+/// Number of orders that may be late that a page reads at once.
+const LATE_AT_ONCE: usize = 200;
 
 /// The question for a page of an owner's orders.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -302,6 +358,7 @@ pub trait OrderReader: Send + Sync {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::order::attention::Attention;
 
     #[test]
     fn pages_with_filters_look_at_a_limited_number_of_orders() {
@@ -311,10 +368,15 @@ mod tests {
         let search = SearchedText::parse("jane".to_owned()).ok();
         let searching = ListFilter { search, ..dated.clone() };
         let file_number = Some("F-1".to_owned());
+        let numbered = ListFilter { file_number, ..searching.clone() };
+        let attention = Some(AttentionFilter { codes: Attention::ALL.to_vec(), now });
         for (filter, expected) in [
             (default(), None),
             (dated, Some(200_000)),
-            (ListFilter { file_number, ..searching.clone() }, None),
+            (ListFilter { by_appointment: true, ..default() }, Some(50_000)),
+            (ListFilter { attention: attention.clone(), ..default() }, Some(200_000)),
+            (ListFilter { attention, ..numbered.clone() }, Some(50_000)),
+            (numbered, None),
             (searching, Some(50_000)),
         ] {
             assert_eq!(filter.walked_orders(), expected, "{filter:?}");

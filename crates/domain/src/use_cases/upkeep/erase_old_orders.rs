@@ -74,21 +74,21 @@ impl Retention {
 /// Where a round through all orders is. Due orders wait for days already, so a later round may take its
 /// time: a look costs as much with any number of orders.
 #[derive(Debug, Default)]
-struct Round {
+pub(super) struct Round {
     /// The last order of the look before.
     last: Option<OrderId>,
     /// Whether a round has ended since the start.
-    is_later: bool,
+    pub(super) is_later: bool,
 }
 
 impl Round {
     /// Returns after which order the next look begins.
-    fn after(&self) -> OrderId {
+    pub(super) fn after(&self) -> OrderId {
         self.last.unwrap_or(OrderId(0))
     }
 
     /// Goes on after an order; without one, the round ends. Returns the pause before the next look.
-    fn go_on(&mut self, last: Option<OrderId>) -> std::time::Duration {
+    pub(super) fn go_on(&mut self, last: Option<OrderId>) -> std::time::Duration {
         self.last = last;
         self.is_later |= last.is_none();
         if self.is_later { PAUSE } else { LOOK_PAUSE }

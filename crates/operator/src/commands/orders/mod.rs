@@ -232,8 +232,9 @@ pub struct Filter {
     /// Only orders created or changed at this instant or later, such as 2026-12-01T08:00:00Z
     #[arg(long, value_name = "INSTANT", value_parser = instant)]
     updated_after: Option<OffsetDateTime>,
-    /// Only orders with these 3 to 100 characters in the file number, the name of a signer or co-signer, or
-    /// the address or city of the property, whatever the letter case
+    /// Only orders with each of these words, in any order, in the file number, the number of the order, a name of
+    /// a signer, spouse or notary, an address, a phone number or an e-mail address. Letter case, accents and
+    /// punctuation do not matter
     #[arg(long, value_name = "TEXT", value_parser = searched)]
     search: Option<SearchedText>,
     /// Only orders on hold
@@ -339,7 +340,7 @@ impl Operator {
             ("CLIENT", "", &|order| json!(order.stored.client.0)),
             ("MODE", "", &|order| mode(order.stored.is_test)),
             ("CREATED", "", &|order| at(order.stored.created_at)),
-            ("DOCUMENTS", "", &|order| json!(order.documents)),
+            ("DOCUMENTS", "", &|order| json!(order.counts.documents)),
             ("STATUS", "", &|order| json!(order.stored.status.as_str())),
             ("CLIENT NAME", "-", &|order| json!(order.stored.names.client)),
             ("SIGNING SERVICE", "", &|order| json!(order.stored.order.signing_service_id.0)),
@@ -476,7 +477,7 @@ impl Operator {
     pub(in crate::commands) async fn json(&self, order: &StoredOrder) -> Result<String> {
         let (history, notes) = (self.history(order).await?, self.notes(order).await?);
         let shown = ShownOrder {
-            order: WholeOrder::of(order, &self.settings.base_path)
+            order: WholeOrder::of(order, &self.settings.base_path, self.clock.now())
                 .with_history(history.into_iter())
                 .with_notes(&notes),
             client_id: order.client.0,

@@ -14,6 +14,7 @@ async fn create_orders(client: &Api) {
     ] {
         let mut order = order(number);
         order["signingDetailsFormData"]["signerName"] = json!(signer);
+        order["signingDetailsFormData"]["signerEmail"] = json!("signer@example.com");
         order["signingDetailsFormData"]["signingDate"] = json!(date);
         created(client.create(&order).await).await;
     }
