@@ -1,5 +1,7 @@
 //! The events of an order, and the data that webhooks and mails get with them.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -7,7 +9,10 @@ use super::{
     stored::{Actor, Notary, OrderStatus},
 };
 
-conceal!(MailContent, NotaryThen);
+conceal!(MailContent, NoteThen, NotaryThen);
+
+/// Most bytes of the notes of one mail. Further ones have another.
+pub const MAX_NOTES_OF_A_MAIL: usize = 64 * 1024;
 
 /// The type of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -140,6 +145,8 @@ impl ChangedOrder {
 pub enum MailContent {
     /// The order before a change.
     Previous(OrderColumns),
+    /// The order before a change that moved its confirmed appointment.
+    Unconfirmed(OrderColumns),
     /// A note.
     Note {
         /// The side that wrote it.
@@ -147,10 +154,64 @@ pub enum MailContent {
         /// Its text.
         text: String,
     },
-    /// The positions of the documents that arrived.
+    /// Several notes, the oldest first.
+    Notes(Vec<NoteThen>),
+    /// The positions of the documents that arrived, or were withdrawn.
     Documents(Vec<u32>),
     /// The notary after a change of status or notary. The database writes it.
     Notary(NotaryThen),
+}
+
+/// A note that a mail tells.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NoteThen {
+    /// The side that wrote it.
+    pub author: Actor,
+    /// Its text.
+    pub text: String,
+}
+
+impl MailContent {
+    /// Returns the content of one mail with the news of both: the values before the first change, and all
+    /// documents or notes. `None` if they do not belong together, or are too much.
+    pub(crate) fn joined(&self, later: &Self) -> Option<Self> {
+        if let (Some(before), Some(_)) = (self.before(), later.before()) {
+            let is_confirmed = |it: &Self| !matches!(it, Self::Unconfirmed(_));
+            let is_confirmed = is_confirmed(self) && is_confirmed(later);
+            let joined = if is_confirmed { Self::Previous } else { Self::Unconfirmed };
+            return Some(joined(before.clone()));
+        }
+        if let (Self::Documents(first), Self::Documents(later)) = (self, later) {
+            let all: BTreeSet<u32> = first.iter().chain(later).copied().collect();
+            return Some(Self::Documents(all.into_iter().collect()));
+        }
+        let (first, later) = (self.notes(), later.notes());
+        let are_notes = !first.is_empty() && !later.is_empty();
+        let notes = [first, later].concat();
+        let length: usize = notes.iter().map(|note| note.text.len()).sum();
+        (are_notes && length <= MAX_NOTES_OF_A_MAIL).then_some(Self::Notes(notes))
+    }
+
+    /// Returns the notes, the oldest first.
+    pub fn notes(&self) -> Vec<NoteThen> {
+        match self {
+            Self::Note { author, text } => {
+                vec![NoteThen { author: *author, text: text.clone() }]
+            }
+            Self::Notes(notes) => notes.clone(),
+            Self::Previous(_) | Self::Unconfirmed(_) | Self::Documents(_) | Self::Notary(_) => {
+                Vec::new()
+            }
+        }
+    }
+
+    /// Returns the order before a change.
+    pub fn before(&self) -> Option<&OrderColumns> {
+        match self {
+            Self::Previous(before) | Self::Unconfirmed(before) => Some(before),
+            Self::Note { .. } | Self::Notes(_) | Self::Documents(_) | Self::Notary(_) => None,
+        }
+    }
 }
 
 /// The notary of an order at the instant of a change: a mail may wait while the order gets another one.
