@@ -171,6 +171,10 @@ impl MailSubject {
         if change.order_status == change.previous_status {
             return Some(Self::NotaryAssigned);
         }
+        if change.actor == Actor::Client {
+            // It has moved a confirmed appointment, and the mail about its change says so.
+            return None;
+        }
         let news = [
             (OrderStatus::ASSIGNED, Self::NotaryAssigned),
             (OrderStatus::CONFIRMED, Self::Confirmed),
@@ -725,6 +729,7 @@ mod tests {
             (change("CONFIRMED", "SIGNED", Some(7)), Some(MailSubject::Signed)),
             (change("CONFIRMED", "DID_NOT_SIGN", Some(7)), Some(MailSubject::NotSigned)),
             (change("CANCELLED", "CONFIRMED", Some(7)), Some(MailSubject::Reinstated)),
+            (ChangedOrder { actor: Actor::Client, ..change("CONFIRMED", "ASSIGNED", Some(7)) }, None),
             (change("SIGNED", "COMPLETED", Some(7)), None),
             (change("NEW", "Waiting for the lender", Some(7)), None),
         ] {

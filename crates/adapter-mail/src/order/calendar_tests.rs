@@ -69,9 +69,9 @@ SEQUENCE:0
 ORGANIZER;CN=\"Example Orders\":mailto:orders@example.com
 SUMMARY:Signing: Refinance\\, file REFI-2026-001
 LOCATION:500 Elm St\\, Fort Worth\\, TX 76102
-DESCRIPTION:Signer: Jane Doe\\, +1 555 010 0199\\nTuesday\\, December 1\\, 2
- 026\\, 2:30 PM CST\\nOrder 170017\\nhttps://orders.example.com/console#/order
- /170017
+DESCRIPTION:Signer: Jane Doe\\, +1 555 010 0199\\nTuesday\\, December 1\\, 2026
+ \\, 2:30 PM CST\\nOrder 170017\\nhttps://orders.example.com/console#/order/17
+ 0017
 DTSTART:20261201T203000Z
 DTEND:20261201T213000Z
 END:VEVENT

@@ -119,7 +119,7 @@ pub(super) fn facts(notification: &Notification) -> Result<Vec<Fact>, Format> {
     let property = (!order.signing.is_property_address_same)
         .then(|| Part::place(address_line(order.signing.property.clone().into())));
     // The first line has the time and the place.
-    let is_news = |(label, _): &Parts| ![WHEN, ZONE, WHERE, PROPERTY].contains(label);
+    let is_beside = |(label, _): &Parts| ![WHEN, ZONE, WHERE, PROPERTY].contains(label);
     let first = [
         text("Reason", reason.filter(|_| has_reason)),
         text("Order", Some(stored.id.0.to_string())),
@@ -136,7 +136,7 @@ pub(super) fn facts(notification: &Notification) -> Result<Vec<Fact>, Format> {
         text("Signed documents", (signed > 0).then(|| signed.to_string())),
         text("Received", Some(instant(order.appointment.zone, stored.created_at)?)),
     ];
-    let known = of_order(order, *audience)?.into_iter().filter(is_news);
+    let known = of_order(order, *audience)?.into_iter().filter(is_beside);
     let all = first.into_iter().chain(known).chain(last);
     Ok(all.filter_map(fact).collect())
 }
