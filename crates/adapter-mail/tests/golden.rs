@@ -173,10 +173,6 @@ fn news(subject: MailSubject, audience: Audience) -> Notification {
             order.signed_documents = vec![withdrawn(), withdrawn()];
             mail.content = Some(MailContent::Documents(vec![0, 1]));
         }
-        MailSubject::NotSigned => order.changes.push(OrderChange {
-            reason: Some("The signer had no identification.".to_owned()),
-            ..change(ChangeKind::Status, OrderStatus::DID_NOT_SIGN, Actor::Service)
-        }),
         MailSubject::NotaryAssigned => {
             let then = NotaryThen { notary_id: order.notary_id, notary: order.notary.take() };
             mail.content = Some(MailContent::Notary(then));
@@ -249,13 +245,6 @@ fn mails() -> Vec<(String, Notification)> {
     let removed = news(MailSubject::Cancelled, Audience::Client);
     let removed = Notification { extent: Extent::EndOnly, ..removed };
     mails.push(("cancelled-to-removed".to_owned(), removed));
-
-    let mut moved = news(MailSubject::Changed, Audience::Service);
-    moved.content = match moved.content {
-        Some(MailContent::Previous(before)) => Some(MailContent::Unconfirmed(before)),
-        other => other,
-    };
-    mails.push(("changed-after-confirmation-to-service".to_owned(), moved));
 
     let mut notes = news(MailSubject::NoteAdded, Audience::Service);
     let note = |author, text: &str| NoteThen { author, text: text.to_owned() };

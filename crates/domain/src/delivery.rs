@@ -7,7 +7,7 @@ use time::{Duration, OffsetDateTime};
 use crate::{
     document::StoredDocument,
     entropy::Entropy,
-    order::{Actor, EmailAddress, OrderId, OrderStatus, StoredOrder},
+    order::{Actor, EmailAddress, Order, OrderId, OrderStatus, StoredOrder},
     signing_service::SigningService,
     webhook::{ChangedOrder, EventChange, EventType},
 };
@@ -171,10 +171,6 @@ impl MailSubject {
         if change.order_status == change.previous_status {
             return Some(Self::NotaryAssigned);
         }
-        if change.actor == Actor::Client {
-            // It has moved a confirmed appointment, and the mail about its change says so.
-            return None;
-        }
         let news = [
             (OrderStatus::ASSIGNED, Self::NotaryAssigned),
             (OrderStatus::CONFIRMED, Self::Confirmed),
@@ -264,7 +260,7 @@ impl MailSubject {
             Self::SignedDocumentWithdrawn => {
                 any_of(&order.signed_documents, StoredDocument::is_recalled)
             }
-            Self::Changed => !is_cancelled && is_changed(content, order),
+            Self::Changed => !is_cancelled && is_changed(content, &order.order),
             Self::Created | Self::Reinstated => !is_cancelled,
         }
     }
@@ -318,17 +314,11 @@ fn are_news(changed: &[String]) -> bool {
     changed.iter().any(|field| !field.starts_with("/requestedBy/"))
 }
 
-/// Returns whether an order differs from the one before a change. Without readable values, it may. One whose
-/// appointment was confirmed, moved and moved back is as before, and not confirmed.
-fn is_changed(content: Option<&MailContent>, order: &StoredOrder) -> bool {
-    let Some(before) = content.and_then(MailContent::before) else { return true };
+/// Returns whether an order differs from the one before a change. Without readable values, it may.
+fn is_changed(content: Option<&MailContent>, order: &Order) -> bool {
+    let Some(MailContent::Previous(before)) = content else { return true };
     let Ok(before) = before.clone().into_order() else { return true };
-    must_be_confirmed_again(content, order) || are_news(&before.fields_changed_by(&order.order))
-}
-
-/// Returns whether a change has moved a confirmed appointment that is not confirmed since.
-pub fn must_be_confirmed_again(content: Option<&MailContent>, order: &StoredOrder) -> bool {
-    matches!(content, Some(MailContent::Unconfirmed(_))) && order.status == OrderStatus::ASSIGNED
+    are_news(&before.fields_changed_by(order))
 }
 
 /// The mails that the service sends.
@@ -595,7 +585,7 @@ mod tests {
     /// The values before the first change are those that the recipient knows.
     #[test]
     fn joined_mail_has_the_first_values_all_documents_and_all_notes() {
-        use MailContent::{Documents, Notes, Previous, Unconfirmed};
+        use MailContent::{Documents, Notes, Previous};
         let [old, new] = [START, START + Duration::DAY].map(|at| {
             let mut order = stored_order(START).order;
             order.appointment.date = at.date();
@@ -607,11 +597,8 @@ mod tests {
         let three = vec![then(client, "a"), then(operator, "b"), then(client, "c")];
         let (changed, added, noted) =
             (MailSubject::Changed, MailSubject::DocumentsAdded, MailSubject::NoteAdded);
-        let unconfirmed = Unconfirmed(old.clone());
         for (subject, first, later, joined) in [
-            (changed, Previous(old.clone()), Previous(new.clone()), Previous(old.clone())),
-            (changed, Previous(old.clone()), Unconfirmed(new.clone()), unconfirmed.clone()),
-            (changed, unconfirmed.clone(), Previous(new), unconfirmed),
+            (changed, Previous(old.clone()), Previous(new), Previous(old)),
             (added, Documents(vec![2, 3]), Documents(vec![3, 1]), Documents(vec![1, 2, 3])),
             (noted, note(client, "a"), note(operator, "b"), two.clone()),
             (noted, two, note(client, "c"), Notes(three)),
@@ -682,17 +669,8 @@ mod tests {
         assert!(is_news(&previous, &changed));
         changed.status = OrderStatus::CANCELLED;
         assert!(!is_news(&previous, &changed));
-        let unreadable = OrderColumns { details: String::new(), ..record.clone() };
+        let unreadable = OrderColumns { details: String::new(), ..record };
         assert!(is_news(&MailContent::Previous(unreadable), &before));
-
-        // Moved back, it is still not confirmed.
-        let unconfirmed = MailContent::Unconfirmed(record);
-        for (status, expected) in [(OrderStatus::ASSIGNED, true), (OrderStatus::CONFIRMED, false)] {
-            let order = StoredOrder { status, ..before.clone() };
-            assert_eq!(is_news(&unconfirmed, &order), expected);
-            assert_eq!(must_be_confirmed_again(Some(&unconfirmed), &order), expected);
-            assert!(!must_be_confirmed_again(Some(&previous), &order));
-        }
     }
 
     #[test]
@@ -729,7 +707,6 @@ mod tests {
             (change("CONFIRMED", "SIGNED", Some(7)), Some(MailSubject::Signed)),
             (change("CONFIRMED", "DID_NOT_SIGN", Some(7)), Some(MailSubject::NotSigned)),
             (change("CANCELLED", "CONFIRMED", Some(7)), Some(MailSubject::Reinstated)),
-            (ChangedOrder { actor: Actor::Client, ..change("CONFIRMED", "ASSIGNED", Some(7)) }, None),
             (change("SIGNED", "COMPLETED", Some(7)), None),
             (change("NEW", "Waiting for the lender", Some(7)), None),
         ] {

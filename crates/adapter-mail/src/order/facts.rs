@@ -107,10 +107,8 @@ pub(super) fn facts(notification: &Notification) -> Result<Vec<Fact>, Format> {
         ];
         return Ok(known.into_iter().filter_map(fact).collect());
     }
-    let states = stored.changes.iter().rev().filter(|change| change.kind == ChangeKind::Status);
-    let mut of_status = states.take_while(|change| change.status == stored.status);
-    let reason = of_status.find_map(|change| change.reason.clone());
-    let has_reason = matches!(subject, MailSubject::Cancelled | MailSubject::NotSigned);
+    let mut states = stored.changes.iter().rev().filter(|change| change.kind == ChangeKind::Status);
+    let reason = states.next().and_then(|change| change.reason.clone());
     let number = order.signing_service_id.0;
     let service = service
         .as_ref()
@@ -121,7 +119,7 @@ pub(super) fn facts(notification: &Notification) -> Result<Vec<Fact>, Format> {
     // The first line has the time and the place.
     let is_beside = |(label, _): &Parts| ![WHEN, ZONE, WHERE, PROPERTY].contains(label);
     let first = [
-        text("Reason", reason.filter(|_| has_reason)),
+        text("Reason", reason.filter(|_| *subject == MailSubject::Cancelled)),
         text("Order", Some(stored.id.0.to_string())),
         text("File number", Some(order.file_number.as_str().to_owned())),
         text("Client", stored.names.client.clone().filter(|_| is_for_service)),
@@ -271,9 +269,7 @@ fn beside_facts(order: &Order) -> Vec<Parts> {
 /// Returns the facts that differ from those of the order before its change, with both values. Both sides see
 /// all of them: a mail about a change that it does not name would be a riddle.
 pub(super) fn changes(notification: &Notification) -> Result<Vec<Change>, Format> {
-    let Some(record) = notification.content.as_ref().and_then(MailContent::before) else {
-        return Ok(Vec::new());
-    };
+    let Some(MailContent::Previous(record)) = &notification.content else { return Ok(Vec::new()) };
     // A mail without the values before is better than none.
     let Ok(previous) = record.clone().into_order() else { return Ok(Vec::new()) };
     let values = |order: &Order| -> Result<Vec<_>, Format> {

@@ -3,9 +3,7 @@
 use std::collections::BTreeSet;
 
 use domain::{
-    delivery::{
-        Audience, Extent, MailContent, MailSubject, Notification, must_be_confirmed_again,
-    },
+    delivery::{Audience, Extent, MailContent, MailSubject, Notification},
     document::StoredDocument,
     order::{Actor, OrderStatus, event::NoteThen},
 };
@@ -160,26 +158,7 @@ fn introduction(notification: &Notification) -> String {
             let recalled = recalled(&order.signed_documents, "signed document");
             format!("The signing service {recalled}")
         }
-        MailSubject::Changed => of_change(notification).to_owned(),
         _ => String::new(),
-    }
-}
-
-/// Returns the sentences about a change of fields.
-fn of_change(notification: &Notification) -> &'static str {
-    let again = must_be_confirmed_again(notification.content.as_ref(), &notification.order);
-    match notification.audience {
-        _ if !again => {
-            "The client has changed this order. The attached calendar file has the appointment."
-        }
-        Audience::Service => {
-            "The client has moved this appointment: it must be confirmed again. The attached \
-            calendar file has it."
-        }
-        Audience::Client => {
-            "The client has moved this appointment: the signing service must confirm it again. The \
-            attached calendar file has it."
-        }
     }
 }
 
@@ -213,9 +192,11 @@ pub(super) fn news(notification: &Notification) -> News {
             "A signing order is cancelled",
             "The signing does not take place. The attached calendar file removes the appointment.",
         ),
-        (MailSubject::Changed, _) => {
-            ("Order changed", "A signing order has changed", special.as_str())
-        }
+        (MailSubject::Changed, _) => (
+            "Order changed",
+            "A signing order has changed",
+            "The client has changed this order. The attached calendar file has the appointment.",
+        ),
         (MailSubject::NotaryAssigned, _) => (
             "Notary assigned",
             "A signing order has a notary",

@@ -550,47 +550,6 @@ fn documents_of_a_mail_are_those_of_now() {
 }
 
 #[test]
-fn moved_appointment_that_was_confirmed_must_be_confirmed_again() {
-    let before = OrderColumns::of(&notification().order.order).unwrap();
-    let content = Some(MailContent::Unconfirmed(before));
-    let mut mail = notification_with(&json!({ "specificTime": "16:00" }));
-    (mail.subject, mail.content) = (MailSubject::Changed, content);
-    for (status, is_told) in [(OrderStatus::ASSIGNED, true), (OrderStatus::CONFIRMED, false)] {
-        mail.order.status = status;
-        for (audience, sentence) in [
-            (Audience::Service, "The client has moved this appointment: it must be confirmed again."),
-            (Audience::Client, "the signing service must confirm it again."),
-        ] {
-            let text = unwrapped(&bodies(&raw(&Notification { audience, ..mail.clone() })).0);
-            assert_eq!(text.contains(sentence), is_told, "{text}");
-        }
-    }
-}
-
-#[test]
-fn order_that_was_not_signed_says_why() {
-    let mut mail = Notification { subject: MailSubject::NotSigned, ..notification() };
-    mail.order.status = OrderStatus::DID_NOT_SIGN;
-    let change = |status, reason: Option<&str>| OrderChange {
-        at: mail.order.created_at,
-        kind: ChangeKind::Status,
-        status,
-        notary_id: None,
-        actor: Actor::Service,
-        reason: reason.map(str::to_owned),
-    };
-    mail.order.changes = vec![
-        change(OrderStatus::CANCELLED, Some("A former one.")),
-        change(OrderStatus::DID_NOT_SIGN, Some("No identification.")),
-        // Another notary, in the same state.
-        change(OrderStatus::DID_NOT_SIGN, None),
-    ];
-    assert!(bodies(&raw(&mail)).0.contains("\nReason: No identification.\n"));
-    mail.order.changes.remove(1);
-    assert!(!bodies(&raw(&mail)).0.contains("Reason"));
-}
-
-#[test]
 fn late_mail_says_that_its_order_is_cancelled() {
     let note = Some(MailContent::Note { author: Actor::Client, text: "Thank you.".to_owned() });
     for (subject, content) in [

@@ -145,8 +145,6 @@ impl ChangedOrder {
 pub enum MailContent {
     /// The order before a change.
     Previous(OrderColumns),
-    /// The order before a change that moved its confirmed appointment.
-    Unconfirmed(OrderColumns),
     /// A note.
     Note {
         /// The side that wrote it.
@@ -175,15 +173,13 @@ impl MailContent {
     /// Returns the content of one mail with the news of both: the values before the first change, and all
     /// documents or notes. `None` if they do not belong together, or are too much.
     pub(crate) fn joined(&self, later: &Self) -> Option<Self> {
-        if let (Some(before), Some(_)) = (self.before(), later.before()) {
-            let is_confirmed = |it: &Self| !matches!(it, Self::Unconfirmed(_));
-            let is_confirmed = is_confirmed(self) && is_confirmed(later);
-            let joined = if is_confirmed { Self::Previous } else { Self::Unconfirmed };
-            return Some(joined(before.clone()));
-        }
-        if let (Self::Documents(first), Self::Documents(later)) = (self, later) {
-            let all: BTreeSet<u32> = first.iter().chain(later).copied().collect();
-            return Some(Self::Documents(all.into_iter().collect()));
+        match (self, later) {
+            (Self::Previous(_), Self::Previous(_)) => return Some(self.clone()),
+            (Self::Documents(first), Self::Documents(later)) => {
+                let all: BTreeSet<u32> = first.iter().chain(later).copied().collect();
+                return Some(Self::Documents(all.into_iter().collect()));
+            }
+            _ => {}
         }
         let (first, later) = (self.notes(), later.notes());
         let are_notes = !first.is_empty() && !later.is_empty();
@@ -199,17 +195,7 @@ impl MailContent {
                 vec![NoteThen { author: *author, text: text.clone() }]
             }
             Self::Notes(notes) => notes.clone(),
-            Self::Previous(_) | Self::Unconfirmed(_) | Self::Documents(_) | Self::Notary(_) => {
-                Vec::new()
-            }
-        }
-    }
-
-    /// Returns the order before a change.
-    pub fn before(&self) -> Option<&OrderColumns> {
-        match self {
-            Self::Previous(before) | Self::Unconfirmed(before) => Some(before),
-            Self::Note { .. } | Self::Notes(_) | Self::Documents(_) | Self::Notary(_) => None,
+            Self::Previous(_) | Self::Documents(_) | Self::Notary(_) => Vec::new(),
         }
     }
 }

@@ -61,15 +61,12 @@ impl Amendment {
         }
         let at = before.changed_at(now);
         // No order of this version fails to become a record.
-        let moves = found.is_moved_by(&self.order);
-        let unconfirms = moves && before.status == OrderStatus::CONFIRMED;
-        let content = if unconfirms { MailContent::Unconfirmed } else { MailContent::Previous };
-        let previous = OrderColumns::of(found).ok().map(content);
+        let previous = OrderColumns::of(found).ok().map(MailContent::Previous);
         let told = EventChange::Fields { changed: changed.clone() };
         let order = Order { trace: found.trace.clone(), ..(*self.order).clone() };
         Ok(Some(OrderEffects {
             at: Some(at),
-            moves_appointment: moves,
+            moves_appointment: found.is_moved_by(&self.order),
             order: Some(Box::new(order)),
             entry: Some(before.entry(ChangeKind::Changed(changed), Actor::Client, at)),
             events: vec![NewEvent {
@@ -117,25 +114,6 @@ mod tests {
         assert_eq!(event.change, Some(EventChange::Fields { changed }));
         let previous = OrderColumns::of(&before.order.unwrap()).unwrap();
         assert_eq!(event.content, Some(MailContent::Previous(previous)));
-    }
-
-    /// Its mails say so.
-    #[test]
-    fn amendment_that_moves_a_confirmed_appointment_tells_that() {
-        let mut order = before().order.unwrap();
-        order.appointment.date = order.appointment.date.next_day().unwrap();
-        let moved = Amendment { precondition: OrderPrecondition::NONE, order };
-        let (confirmed, assigned) = (OrderStatus::CONFIRMED, OrderStatus::ASSIGNED);
-        for (amendment, status, moves, unconfirms) in [
-            (&moved, &confirmed, true, true),
-            (&moved, &assigned, true, false),
-            (&amendment(Some("A bank"), None), &confirmed, false, false),
-        ] {
-            let effects = amendment.decide(&with_status(status), NOW).unwrap().unwrap();
-            let told = &effects.events[0].content;
-            assert_eq!(effects.moves_appointment, moves);
-            assert_eq!(matches!(told, Some(MailContent::Unconfirmed(_))), unconfirms, "{status:?}");
-        }
     }
 
     #[test]
