@@ -1,5 +1,7 @@
 //! The mails about an order.
 
+mod gathering;
+
 use domain::{
     api_key::Scope,
     order::{EmailAddress, SigningServiceId},
@@ -18,8 +20,6 @@ use crate::{
     operators::doctor::report::Report,
     wiring::{Kind, Wiring, on_both_wirings},
 };
-
-mod gathering;
 
 on_both_wirings! {
     each_recipient_gets_one_mail,
