@@ -620,7 +620,7 @@ pub async fn version_of_told_changes_is_remembered(storage: &Storage) {
     let of = |subject| NewDelivery { subject, ..delivery(1) };
     let (changed, note) = (of(MailSubject::Changed), of(MailSubject::NoteAdded));
     // Both to one recipient, in one call.
-    enqueue_all(storage, 1, NOW, vec![note.clone(), changed.clone(), note]).await;
+    enqueue_all(storage, 1, NOW, vec![note.clone(), changed, note]).await;
     let leases = lease(storage, NOW, 10).await;
     let order = leases[0].delivery.order_id;
     let told = async || {

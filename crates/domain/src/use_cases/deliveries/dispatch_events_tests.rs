@@ -471,13 +471,16 @@ async fn change_that_a_mail_has_told_has_no_other() {
 /// The other side has a copy that it should not use.
 #[tokio::test]
 async fn withdrawal_is_told_if_the_other_side_had_fetched_the_document() {
+    const SERVICE: &[&str] = &["Escrow@title.example.com", "dispatch@service.example.com"];
+    const CLIENT: &[&str] = &["escrow@title.example.com"];
+    const NONE: &[&str] = &[];
     for (actor, is_fetched, is_erased, recipients) in [
-        (Actor::Client, true, false, &["Escrow@title.example.com", "dispatch@service.example.com"][..]),
-        (Actor::Client, false, false, &[]),
+        (Actor::Client, true, false, SERVICE),
+        (Actor::Client, false, false, NONE),
         // The operator keeps it no longer.
-        (Actor::Client, true, true, &[]),
-        (Actor::Service, true, false, &["escrow@title.example.com"]),
-        (Actor::Service, false, false, &[]),
+        (Actor::Client, true, true, NONE),
+        (Actor::Service, true, false, CLIENT),
+        (Actor::Service, false, false, NONE),
     ] {
         let change = EventChange::Documents { documents: vec![1], actor };
         let event_type = EventType::DocumentWithdrawn;
