@@ -8,7 +8,7 @@ use url::Url;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sender {
     pub(crate) mailbox: Mailbox,
-    public_url: Option<Url>,
+    pub(crate) public_url: Option<Url>,
 }
 
 impl Sender {

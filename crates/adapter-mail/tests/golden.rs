@@ -19,7 +19,8 @@ use domain::{
     document::StoredDocument,
     order::{
         Actor, ChangeKind, EmailAddress, Notary, OrderChange, OrderStatus, SigningServiceId,
-        event::NotaryThen, record::OrderColumns,
+        event::{NotaryThen, NoteThen},
+        record::OrderColumns,
     },
     ports::Notifier as _,
     signing_service::SigningService,
@@ -119,6 +120,12 @@ fn mail(request: Value, subject: MailSubject, audience: Audience) -> Notificatio
     mail
 }
 
+/// Returns a document that its side withdrew after the other side had fetched it.
+fn withdrawn() -> StoredDocument {
+    let at = Some(datetime!(2026-11-30 15:04:05 UTC));
+    StoredDocument { key: None, withdrawn_at: at, first_downloaded_at: at, ..samples::document() }
+}
+
 /// Returns the mail with a news that one side gets.
 fn news(subject: MailSubject, audience: Audience) -> Notification {
     let mut mail = mail(request(), subject, audience);
@@ -156,6 +163,15 @@ fn news(subject: MailSubject, audience: Audience) -> Notification {
             details["specialInstructions"] = "Ring once.\nMind the dog.".into();
             let record = OrderColumns::of(&samples::order(before)).unwrap();
             mail.content = Some(MailContent::Previous(record));
+        }
+        MailSubject::DocumentsAdded => mail.content = Some(MailContent::Documents(vec![0, 1])),
+        MailSubject::DocumentWithdrawn => {
+            order.documents.push(withdrawn());
+            mail.content = Some(MailContent::Documents(vec![2]));
+        }
+        MailSubject::SignedDocumentWithdrawn => {
+            order.signed_documents = vec![withdrawn(), withdrawn()];
+            mail.content = Some(MailContent::Documents(vec![0, 1]));
         }
         MailSubject::NotaryAssigned => {
             let then = NotaryThen { notary_id: order.notary_id, notary: order.notary.take() };
@@ -229,6 +245,20 @@ fn mails() -> Vec<(String, Notification)> {
     let removed = news(MailSubject::Cancelled, Audience::Client);
     let removed = Notification { extent: Extent::EndOnly, ..removed };
     mails.push(("cancelled-to-removed".to_owned(), removed));
+
+    let mut notes = news(MailSubject::NoteAdded, Audience::Service);
+    let note = |author, text: &str| NoteThen { author, text: text.to_owned() };
+    let several = vec![
+        note(Actor::Client, "May it be 4 PM?\n\nThe borrower is late."),
+        note(Actor::Operator, "The client called us, too."),
+    ];
+    notes.content = Some(MailContent::Notes(several));
+    mails.push(("notes_added-to-service".to_owned(), notes));
+
+    let mut observed = news(MailSubject::Created, Audience::Client);
+    observed.recipient = email("observer@example.com");
+    observed.order.order.contacts.observer = Some(observed.recipient.clone());
+    mails.push(("created-to-observer".to_owned(), observed));
 
     let mut between = request();
     let details = &mut between["signingDetailsFormData"];

@@ -22,6 +22,7 @@ use adapter_http::RateLimits;
 use adapter_mail::remove_old_mails;
 use anyhow::Result;
 use domain::{
+    delivery::Settling,
     ports::Clock,
     use_cases::{
         accesses::watch_accesses::{Memory, WatchAccesses},
@@ -173,6 +174,7 @@ fn table(parts: &Parts, metrics: &WorkerMetrics) -> Vec<Row> {
                 clock: clock.clone(),
                 entropy: entropy.clone(),
                 mails: settings.mails,
+                settling: Settling::of_secs(settings.mail_settle_secs),
             },
             report::with(metrics, report::dispatched),
         ),

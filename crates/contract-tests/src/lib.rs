@@ -163,6 +163,10 @@ macro_rules! contract {
             deliveries_of_an_event_from_the_future_are_due, event_put_off_is_passed,
             event_of_an_unknown_type_is_left_alone, unreadable_event_holds_up_no_other, identifier_of_an_event_is_never_given_again,
             mails_of_a_call_are_as_many_as_clients_cause,
+            news_that_gather_join_the_mail_that_waits, news_of_a_call_gather,
+            news_do_not_join_a_mail_that_may_have_left,
+            concurrent_workers_gather_news_in_one_mail,
+            notes_that_one_mail_cannot_tell_have_another,
         );
     };
     (delivery_queue, $fixture:expr) => {
@@ -181,7 +185,8 @@ macro_rules! contract {
             orders_of_deliveries_are_found, unreadable_order_of_a_delivery_is_an_error_of_its_own,
             leases_of_dead_processes_are_free, settlements_of_a_call_are_stored_together, mail_of_an_unknown_subject_holds_up_no_other,
             renewed_lease_holds_longer, unknown_outcomes_are_counted,
-            recipients_are_remembered_with_the_changes_of_their_orders,
+            recipients_of_mails_that_begin_are_remembered, version_of_told_changes_is_remembered,
+            sequence_grows_with_the_appointment_only,
         );
     };
     (webhook_repo, $fixture:expr) => {

@@ -7,7 +7,7 @@ use std::sync::{
 
 use domain::{
     api_key::{ApiKeyId, ClientId, KeyHash, NewApiKey, Owner, Rate, Scope},
-    delivery::{Audience, MailSubject, NewDelivery},
+    delivery::{Audience, MailSubject, NewDelivery, Settling},
     document::{DocumentKind, ObjectKey, Sha256Digest, StoredDocument},
     duplicate_window::DuplicateWindow,
     idempotency::{
@@ -303,7 +303,7 @@ pub async fn dispatch(outbox: &dyn Outbox, order: OrderId, deliveries: Vec<NewDe
 
 /// Returns the dispatch of an event as mails.
 pub fn mails(event: EventId, mails: Vec<NewDelivery>) -> Dispatch {
-    Dispatch { event, mails, webhooks: Vec::new() }
+    Dispatch { event, mails, settling: Settling::NONE, webhooks: Vec::new() }
 }
 
 /// Settles one delivery. Returns whether its lease was held.

@@ -7,7 +7,7 @@ use time::{Duration, OffsetDateTime};
 use crate::{
     document::StoredDocument,
     entropy::Entropy,
-    order::{Actor, EmailAddress, OrderId, OrderStatus, StoredOrder},
+    order::{Actor, EmailAddress, Order, OrderId, OrderStatus, StoredOrder},
     signing_service::SigningService,
     webhook::{ChangedOrder, EventChange, EventType},
 };
@@ -74,6 +74,32 @@ pub fn due_within_limit(
     next.saturating_add(Duration::HOUR * i32::try_from(hours).unwrap_or_default())
 }
 
+/// How long a mail waits for more news of its kind ([`MailSubject::gathers`]): until none has come for a while,
+/// and no longer than [`Self::LONGEST`] after the first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settling(Duration);
+
+impl Settling {
+    /// Each news has a mail that leaves at once.
+    pub const NONE: Self = Self(Duration::ZERO);
+
+    /// Default time without news, in seconds.
+    pub const DEFAULT_SECS: u32 = 30;
+
+    /// Longest time between the first news and the mail.
+    pub const LONGEST: Duration = Duration::minutes(2);
+
+    /// Returns the wait for so many seconds without news.
+    pub fn of_secs(secs: u32) -> Self {
+        Self(Duration::seconds(secs.into()).min(Self::LONGEST))
+    }
+
+    /// Returns when a mail is due whose first news happened at `first`, and whose last at `last`.
+    pub fn due_at(self, first: OffsetDateTime, last: OffsetDateTime) -> OffsetDateTime {
+        last.saturating_add(self.0).min(first.saturating_add(Self::LONGEST))
+    }
+}
+
 /// Identifier of a delivery, assigned by the queue; positive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DeliveryId(pub i64);
@@ -103,6 +129,10 @@ pub enum MailSubject {
     SignedDocumentsAdded,
     /// The client has replaced a document.
     DocumentReplaced,
+    /// The client has withdrawn a document that the signing service had fetched.
+    DocumentWithdrawn,
+    /// The signing service has withdrawn a signed document that the client had fetched.
+    SignedDocumentWithdrawn,
     /// One side has written a note to the other.
     NoteAdded,
 }
@@ -116,18 +146,19 @@ impl MailSubject {
             EventType::OrderCancelled => Some(Self::Cancelled),
             EventType::OrderUpdated => Self::of_update(change.and_then(EventChange::order)?),
             EventType::OrderChanged => match change {
-                // Nobody acts on who has sent a request.
-                Some(EventChange::Fields { changed })
-                    if changed.iter().all(|field| field.starts_with("/requestedBy/")) =>
-                {
-                    None
-                }
+                Some(EventChange::Fields { changed }) if !are_news(changed) => None,
                 _ => Some(Self::Changed),
             },
             EventType::NoteAdded => Some(Self::NoteAdded),
             EventType::SignedDocumentsAdded => Some(Self::SignedDocumentsAdded),
             EventType::DocumentsReplaced => Some(Self::DocumentReplaced),
-            EventType::DocumentWithdrawn | EventType::OrderErased | EventType::Test => None,
+            EventType::DocumentWithdrawn => match change? {
+                EventChange::Documents { actor: Actor::Service, .. } => {
+                    Some(Self::SignedDocumentWithdrawn)
+                }
+                _ => Some(Self::DocumentWithdrawn),
+            },
+            EventType::OrderErased | EventType::Test => None,
         }
     }
 
@@ -165,27 +196,48 @@ impl MailSubject {
                 Some(EventChange::Note { author: Actor::Service }) => audience == Audience::Client,
                 _ => true,
             },
-            Self::DocumentsAdded | Self::DocumentReplaced => audience == Audience::Service,
+            Self::DocumentsAdded | Self::DocumentReplaced | Self::DocumentWithdrawn => {
+                audience == Audience::Service
+            }
             Self::NotaryAssigned
             | Self::Confirmed
             | Self::Signed
             | Self::NotSigned
-            | Self::SignedDocumentsAdded => audience == Audience::Client,
+            | Self::SignedDocumentsAdded
+            | Self::SignedDocumentWithdrawn => audience == Audience::Client,
             Self::Cancelled => false,
         }
     }
 
+    /// Returns whether news of this kind gather: a mail waits for more of it, and tells of all.
+    pub fn gathers(self) -> bool {
+        matches!(
+            self,
+            Self::Changed
+                | Self::DocumentsAdded
+                | Self::DocumentReplaced
+                | Self::DocumentWithdrawn
+                | Self::SignedDocumentsAdded
+                | Self::SignedDocumentWithdrawn
+                | Self::NoteAdded
+        )
+    }
+
     /// Returns whether the news with its content is still true of an order. A late mail must not put a
-    /// cancelled appointment back into a calendar, remove one that takes place, or ask for documents that
-    /// are withdrawn.
+    /// cancelled appointment back into a calendar, remove one that takes place, ask for documents that
+    /// are withdrawn, or tell of changes that are undone.
     pub fn is_true_of(self, content: Option<&MailContent>, order: &StoredOrder) -> bool {
         let is_cancelled = order.status == OrderStatus::CANCELLED;
-        let is_there = |documents: &[StoredDocument]| match content {
-            Some(MailContent::Documents(new)) => {
-                let mut kept = (0..).zip(documents).filter(|(_, one)| one.withdrawn_at.is_none());
-                kept.any(|(position, _)| new.contains(&position))
-            }
-            _ => true,
+        let any_of = |documents: &[StoredDocument], holds: fn(&StoredDocument) -> bool| {
+            let mut found = (0..).zip(documents).filter(|(_, one)| holds(one));
+            found.any(|(position, _)| match content {
+                Some(MailContent::Documents(positions)) => positions.contains(&position),
+                _ => true,
+            })
+        };
+        let is_there = |documents: &[StoredDocument]| {
+            !matches!(content, Some(MailContent::Documents(_)))
+                || any_of(documents, |one| one.withdrawn_at.is_none())
         };
         match self {
             Self::Cancelled => is_cancelled,
@@ -205,9 +257,15 @@ impl MailSubject {
             Self::SignedDocumentsAdded => is_there(&order.signed_documents),
             Self::DocumentReplaced => !is_cancelled && is_there(&order.documents),
             Self::DocumentsAdded => {
-                !is_cancelled && order.documents.iter().any(StoredDocument::is_current)
+                !is_cancelled && any_of(&order.documents, StoredDocument::is_current)
             }
-            Self::Created | Self::Reinstated | Self::Changed => !is_cancelled,
+            // Whoever has a copy should not use it, whatever became of the order.
+            Self::DocumentWithdrawn => any_of(&order.documents, StoredDocument::is_recalled),
+            Self::SignedDocumentWithdrawn => {
+                any_of(&order.signed_documents, StoredDocument::is_recalled)
+            }
+            Self::Changed => !is_cancelled && is_changed(content, &order.order),
+            Self::Created | Self::Reinstated => !is_cancelled,
         }
     }
 
@@ -225,12 +283,14 @@ impl MailSubject {
             Self::NotSigned => "not_signed",
             Self::SignedDocumentsAdded => "signed_documents_added",
             Self::DocumentReplaced => "document_replaced",
+            Self::DocumentWithdrawn => "document_withdrawn",
+            Self::SignedDocumentWithdrawn => "signed_document_withdrawn",
             Self::NoteAdded => "note_added",
         }
     }
 
     /// All subjects.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 14] = [
         Self::Created,
         Self::DocumentsAdded,
         Self::Cancelled,
@@ -242,6 +302,8 @@ impl MailSubject {
         Self::NotSigned,
         Self::SignedDocumentsAdded,
         Self::DocumentReplaced,
+        Self::DocumentWithdrawn,
+        Self::SignedDocumentWithdrawn,
         Self::NoteAdded,
     ];
 
@@ -249,6 +311,18 @@ impl MailSubject {
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|subject| subject.as_str() == name)
     }
+}
+
+/// Returns whether somebody acts on changed fields. Nobody does on who has sent a request.
+fn are_news(changed: &[String]) -> bool {
+    changed.iter().any(|field| !field.starts_with("/requestedBy/"))
+}
+
+/// Returns whether an order differs from the one before a change. Without readable values, it may.
+fn is_changed(content: Option<&MailContent>, order: &Order) -> bool {
+    let Some(MailContent::Previous(before)) = content else { return true };
+    let Ok(before) = before.clone().into_order() else { return true };
+    are_news(&before.fields_changed_by(order))
 }
 
 /// The mails that the service sends.
@@ -306,6 +380,29 @@ pub enum Extent {
 }
 
 impl NewDelivery {
+    /// Joins later news of the same order to this mail, which has not left. Returns `false` and changes nothing
+    /// if they are of another kind or for another recipient, or if one mail cannot tell of both. The mail
+    /// becomes another one with another key: a relay may have taken the former without saying so.
+    pub fn join(&mut self, later: &Self) -> bool {
+        let is_same = self.subject == later.subject
+            && self.audience == later.audience
+            && self.recipient.is_same_as(&later.recipient);
+        if !is_same || !self.subject.gathers() {
+            return false;
+        }
+        let content = match (&self.content, &later.content) {
+            (Some(first), Some(later)) => match first.joined(later) {
+                None => return false,
+                joined => joined,
+            },
+            (None, None) => None,
+            _ => return false,
+        };
+        self.content = content;
+        self.message_key.clone_from(&later.message_key);
+        true
+    }
+
     /// Returns how much of its order the mail may tell now; `None` if it must not leave. A mail may wait for
     /// hours, and its side may have another address since: a wrong address must not get later values.
     pub fn extent(&self, order: &StoredOrder, service: Option<&SigningService>) -> Option<Extent> {
@@ -334,6 +431,8 @@ pub struct Recipient {
     pub address: EmailAddress,
     /// Its reader.
     pub audience: Audience,
+    /// The version of the order that its last mail about changed fields had. Changes up to it are told.
+    pub changes_told: Option<OffsetDateTime>,
 }
 
 /// A delivery in the queue.
@@ -422,7 +521,11 @@ mod tests {
 
     use super::*;
     use crate::{
-        order::{Notary, SigningServiceId},
+        order::{
+            Notary, SigningServiceId,
+            event::{MAX_NOTES_OF_A_MAIL, NoteThen},
+            record::OrderColumns,
+        },
         ports::MockEntropy,
         test_support::{CountingEntropy, delivery, document, stored_order},
     };
@@ -462,6 +565,117 @@ mod tests {
                 assert_eq!(mail.extent(&order, service), expected, "{mail:?}");
             }
         }
+    }
+
+    #[test]
+    fn news_settle_after_half_a_minute_and_within_two() {
+        let second = |second: i64| START + Duration::seconds(second);
+        let settling = Settling::of_secs(Settling::DEFAULT_SECS);
+        for (last, due) in [(0, 30), (29, 59), (89, 119), (90, 120), (91, 120), (119, 120)] {
+            assert_eq!(settling.due_at(START, second(last)), second(due), "{last}");
+        }
+        assert_eq!(Settling::NONE.due_at(START, second(7)), second(7));
+        assert_eq!(Settling::of_secs(0), Settling::NONE);
+        assert_eq!(Settling::of_secs(u32::MAX).due_at(START, START), second(120));
+    }
+
+    fn mail(subject: MailSubject, content: Option<MailContent>) -> NewDelivery {
+        NewDelivery { subject, content, ..delivery(START).task }
+    }
+
+    fn note(author: Actor, text: &str) -> MailContent {
+        MailContent::Note { author, text: text.to_owned() }
+    }
+
+    /// The values before the first change are those that the recipient knows.
+    #[test]
+    fn joined_mail_has_the_first_values_all_documents_and_all_notes() {
+        use MailContent::{Documents, Notes, Previous};
+        let [old, new] = [START, START + Duration::DAY].map(|at| {
+            let mut order = stored_order(START).order;
+            order.appointment.date = at.date();
+            OrderColumns::of(&order).unwrap()
+        });
+        let then = |author, text: &str| NoteThen { author, text: text.to_owned() };
+        let (client, operator) = (Actor::Client, Actor::Operator);
+        let two = Notes(vec![then(client, "a"), then(operator, "b")]);
+        let three = vec![then(client, "a"), then(operator, "b"), then(client, "c")];
+        let (changed, added, noted) =
+            (MailSubject::Changed, MailSubject::DocumentsAdded, MailSubject::NoteAdded);
+        for (subject, first, later, joined) in [
+            (changed, Previous(old.clone()), Previous(new), Previous(old)),
+            (added, Documents(vec![2, 3]), Documents(vec![3, 1]), Documents(vec![1, 2, 3])),
+            (noted, note(client, "a"), note(operator, "b"), two.clone()),
+            (noted, two, note(client, "c"), Notes(three)),
+        ] {
+            let mut one = mail(subject, Some(first));
+            let other = NewDelivery {
+                message_key: "other".to_owned(),
+                recipient: EmailAddress::from_stored(one.recipient.as_str().to_uppercase()),
+                ..mail(subject, Some(later))
+            };
+            let expected = NewDelivery {
+                message_key: "other".to_owned(),
+                content: Some(joined),
+                ..one.clone()
+            };
+            assert!(one.join(&other));
+            assert!(one == expected, "{subject:?}");
+        }
+    }
+
+    #[test]
+    fn mails_that_are_not_of_one_kind_and_recipient_do_not_join() {
+        use MailSubject::{
+            Cancelled, Confirmed, Created, NotSigned, NotaryAssigned, Reinstated, Signed,
+        };
+
+        let first = mail(MailSubject::NoteAdded, Some(note(Actor::Client, "a")));
+        let long = note(Actor::Client, &"x".repeat(MAX_NOTES_OF_A_MAIL));
+        let other = EmailAddress::from_stored("other@example.com".to_owned());
+        for later in [
+            mail(MailSubject::Changed, None),
+            mail(MailSubject::NoteAdded, Some(long)),
+            // What this version cannot read.
+            mail(MailSubject::NoteAdded, None),
+            mail(MailSubject::NoteAdded, Some(MailContent::Documents(vec![1]))),
+            NewDelivery { recipient: other, ..first.clone() },
+            NewDelivery { audience: Audience::Service, ..first.clone() },
+        ] {
+            let mut joined = first.clone();
+            assert!(!joined.join(&later) && joined == first, "{:?}", later.subject);
+        }
+        for subject in MailSubject::ALL {
+            let joins = mail(subject, None).join(&mail(subject, None));
+            assert_eq!(joins, subject.gathers(), "{subject:?}");
+        }
+        let leave_at_once = MailSubject::ALL.into_iter().filter(|subject| !subject.gathers());
+        assert_eq!(
+            leave_at_once.collect::<Vec<_>>(),
+            [Created, Cancelled, Reinstated, NotaryAssigned, Confirmed, Signed, NotSigned]
+        );
+    }
+
+    /// Nobody acts on who has sent a request. A mail without readable values is better than none.
+    #[test]
+    fn changes_that_are_undone_are_no_news() {
+        let before = stored_order(START);
+        let record = OrderColumns::of(&before.order).unwrap();
+        let previous = MailContent::Previous(record.clone());
+        let is_news = |content: &MailContent, order: &StoredOrder| {
+            MailSubject::Changed.is_true_of(Some(content), order)
+        };
+        assert!(!is_news(&previous, &before));
+        let mut by_another = before.clone();
+        by_another.order.requested_by.user_id += 1;
+        assert!(!is_news(&previous, &by_another));
+        let mut changed = before.clone();
+        changed.order.signing.lender = Some("A bank".to_owned());
+        assert!(is_news(&previous, &changed));
+        changed.status = OrderStatus::CANCELLED;
+        assert!(!is_news(&previous, &changed));
+        let unreadable = OrderColumns { details: String::new(), ..record };
+        assert!(is_news(&MailContent::Previous(unreadable), &before));
     }
 
     #[test]

@@ -247,6 +247,11 @@ impl StoredDocument {
     pub fn is_current(&self) -> bool {
         self.key.is_some() && self.replaced_by.is_none()
     }
+
+    /// Returns whether its side withdrew it after the other side had read it.
+    pub fn is_recalled(&self) -> bool {
+        self.withdrawn_at.is_some() && !self.is_erased && self.first_downloaded_at.is_some()
+    }
 }
 
 /// The numbers of the documents of an order.

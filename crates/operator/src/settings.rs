@@ -17,7 +17,7 @@ use clap::{ArgAction, Args, ValueEnum};
 use domain::{
     api_key::Rate,
     appointment::ZoneDatabase,
-    delivery::Mails,
+    delivery::{Mails, Settling},
     document::DocumentLimits,
     duplicate_window::DuplicateWindow,
     idempotency::DEFAULT_RETENTION,
@@ -134,6 +134,16 @@ pub struct Settings {
     /// Mails to send: all, or only those about new, changed and cancelled orders and signed documents
     #[arg(long, value_name = "MAILS", default_value = "full", value_parser = mails())]
     pub mails: Mails,
+
+    /// Seconds without further news of its kind after which a mail leaves about changed fields, documents
+    /// or notes, but 120 after the first at the latest. 0: at once
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = Settling::DEFAULT_SECS,
+        value_parser = whole::<u32>(0..=Settling::LONGEST.whole_seconds())
+    )]
+    pub mail_settle_secs: u32,
 
     /// Whether mails and webhooks leave; auto: unless the database is a copy, which `notary-orders
     /// adopt` ends

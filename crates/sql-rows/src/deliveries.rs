@@ -1,10 +1,12 @@
 //! Rows of mails.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use diesel::{dsl::auto_type, prelude::*};
 use domain::{
-    delivery::{Audience, Delivery, DeliveryId, LONGEST_ATTEMPT, MailSubject, NewDelivery},
+    delivery::{
+        Audience, Delivery, DeliveryId, LONGEST_ATTEMPT, MailSubject, NewDelivery, Settling,
+    },
     order::{EmailAddress, OrderId},
     ports::{Dispatch, QueueStats, Retried, Settlement},
 };
@@ -37,6 +39,8 @@ pub struct NewMailRow {
 pub struct Dispatched {
     /// The mails, in the order of the call: deliveries due at one instant are leased by identifier.
     pub mails: Vec<NewMailRow>,
+    /// The mails that have waited and that further news have joined, by identifier.
+    pub joined: Vec<(i64, JoinedColumns)>,
     /// The webhooks.
     pub webhooks: Vec<NewWebhookRow>,
     /// The endpoints of the webhooks.
@@ -47,36 +51,141 @@ pub struct Dispatched {
 
 impl Dispatched {
     /// Returns the deliveries of the events that were removed now. Another worker has dispatched the
-    /// others.
+    /// others. Their news join mails of their orders that wait.
     pub fn of(
         dispatches: Vec<Dispatch>,
         removed: &HashMap<i64, (i64, Utc)>,
+        waiting: Vec<WaitingMail>,
         now: OffsetDateTime,
     ) -> Self {
-        let mut added = Self::default();
+        let (mut added, mut gathered) = (Self::default(), waiting);
         for one in dispatches {
             let Some(&(order_id, created_at)) = removed.get(&one.event.0) else { continue };
             // A clock that was ahead may have made an event.
             let due_at = created_at.min(Utc(now));
             added.earliest = Some(added.earliest.map_or(due_at, |at| at.min(due_at)));
-            added.mails.extend(one.mails.into_iter().map(|mail| NewMailRow {
-                order_id,
-                message_key: mail.message_key,
-                recipient: mail.recipient.as_str().to_owned(),
-                subject: mail.subject.as_str(),
-                to_service: mail.audience == Audience::Service,
-                content: mail.content.as_ref().map(stored_content),
-                created_at,
-                due_at,
-            }));
+            for task in one.mails {
+                let mut new = WaitingMail { order_id, task, created_at, due_at, is: Is::New };
+                if !new.task.subject.gathers() {
+                    added.mails.push(new.into());
+                    continue;
+                }
+                let settling = one.settling;
+                // The newest that waits: an older one may have no room.
+                if !gathered.iter_mut().rev().any(|mail| mail.join(&new, settling)) {
+                    new.due_at = Utc(settling.due_at(due_at.0, due_at.0));
+                    gathered.push(new);
+                }
+            }
             for webhook in one.webhooks {
                 added.endpoints.push(webhook.endpoint.0);
                 let row = NewWebhookRow::new(webhook, Some(order_id), created_at, due_at);
                 added.webhooks.push(row);
             }
         }
+        for mail in gathered {
+            match mail.is {
+                Is::New => added.mails.push(mail.into()),
+                Is::Waiting { id, is_joined: true } => added.joined.push((id, mail.into())),
+                Is::Waiting { .. } => {}
+            }
+        }
         added
     }
+
+    /// Returns the orders of which mails that wait may be joined. Empty if no news gather.
+    pub fn gathering(dispatches: &[Dispatch], removed: &HashMap<i64, (i64, Utc)>) -> Vec<i64> {
+        let gathers = |one: &&Dispatch| one.mails.iter().any(|mail| mail.subject.gathers());
+        let gathering = dispatches.iter().filter(gathers);
+        let orders = gathering.filter_map(|one| removed.get(&one.event.0));
+        let orders: BTreeSet<i64> = orders.map(|(order_id, _)| *order_id).collect();
+        orders.into_iter().collect()
+    }
+}
+
+/// A mail that takes further news.
+pub struct WaitingMail {
+    order_id: i64,
+    task: NewDelivery,
+    created_at: Utc,
+    due_at: Utc,
+    is: Is,
+}
+
+/// Where a mail is.
+enum Is {
+    /// It is added now.
+    New,
+    /// It waits in the queue.
+    Waiting { id: i64, is_joined: bool },
+}
+
+impl WaitingMail {
+    /// Joins a later mail. Returns `false` if it remains a mail of its own.
+    fn join(&mut self, later: &Self, settling: Settling) -> bool {
+        let is_joined = self.order_id == later.order_id && self.task.join(&later.task);
+        if is_joined {
+            let settled = settling.due_at(self.created_at.0, later.due_at.0);
+            self.due_at = self.due_at.max(Utc(settled));
+            if let Is::Waiting { is_joined, .. } = &mut self.is {
+                *is_joined = true;
+            }
+        }
+        is_joined
+    }
+}
+
+impl From<WaitingMail> for NewMailRow {
+    fn from(WaitingMail { order_id, task, created_at, due_at, .. }: WaitingMail) -> Self {
+        Self {
+            order_id,
+            message_key: task.message_key,
+            recipient: task.recipient.as_str().to_owned(),
+            subject: task.subject.as_str(),
+            to_service: task.audience == Audience::Service,
+            content: task.content.as_ref().map(stored_content),
+            created_at,
+            due_at,
+        }
+    }
+}
+
+/// The columns of a mail that further news have joined.
+#[derive(AsChangeset)]
+#[diesel(table_name = deliveries, treat_none_as_null = true)]
+pub struct JoinedColumns {
+    message_key: String,
+    content: Option<String>,
+    due_at: Utc,
+    attempts: i32,
+}
+
+impl From<WaitingMail> for JoinedColumns {
+    fn from(WaitingMail { task, due_at, .. }: WaitingMail) -> Self {
+        Self {
+            message_key: task.message_key,
+            content: task.content.as_ref().map(stored_content),
+            due_at,
+            attempts: 0,
+        }
+    }
+}
+
+/// Returns the statement that selects the mails that further news join: the newest of its kind to each recipient
+/// of some orders that waits. No worker has leased it, and none has had an unknown outcome. `of_orders` is the
+/// condition of the column `order_id`, and `lock` the end of the statement.
+pub fn waiting_mails(of_orders: &str, lock: &str) -> String {
+    let gathering = MailSubject::ALL.into_iter().filter(|subject| subject.gathers());
+    let subjects: Vec<_> = gathering.map(|subject| format!("'{}'", subject.as_str())).collect();
+    let waits = "failed_at IS NULL AND leased_until IS NULL AND unknown_outcomes = 0";
+    format!(
+        "SELECT * FROM deliveries WHERE {waits} AND id IN (\
+            SELECT max(id) FROM deliveries \
+            WHERE order_id {of_orders} AND {waits} AND subject IN ({}) \
+            GROUP BY order_id, recipient, subject, to_service\
+        ) ORDER BY id {lock}",
+        subjects.join(", ")
+    )
 }
 
 /// Selects the mails that are due and not leased, those first that have been due longest.
@@ -176,6 +285,14 @@ pub struct DeliveryRow {
 }
 
 impl DeliveryRow {
+    /// Returns a mail that waits.
+    pub fn into_waiting(self) -> Result<WaitingMail, Unreadable> {
+        let Delivery { id, order_id, task, created_at, due_at, .. } = self.into_delivery()?;
+        let (created_at, due_at) = (Utc(created_at), Utc(due_at));
+        let is = Is::Waiting { id: id.0, is_joined: false };
+        Ok(WaitingMail { order_id: order_id.0, task, created_at, due_at, is })
+    }
+
     /// Returns the delivery.
     pub fn into_delivery(self) -> Result<Delivery, Unreadable> {
         let unreadable = || Unreadable::new("deliveries", &self.id, &"subject");

@@ -6,18 +6,28 @@ use domain::{
     order::{EmailAddress, OrderId},
 };
 
-use crate::schema::order_recipients;
+use crate::{Utc, schema::order_recipients};
 
-/// An address that was told of an order.
-#[derive(Insertable, Queryable, Selectable)]
+/// An address that is told of an order.
+#[derive(Insertable, Queryable)]
 #[diesel(table_name = order_recipients)]
-pub struct RecipientRow {
+pub struct NewRecipientRow {
     /// The order.
     pub order_id: i64,
     /// The address.
     pub recipient: String,
     /// Whether a signing service reads its mails.
     pub to_service: bool,
+}
+
+/// An address that was told of an order.
+#[derive(Queryable, Selectable)]
+#[diesel(table_name = order_recipients)]
+pub struct RecipientRow {
+    order_id: i64,
+    recipient: String,
+    to_service: bool,
+    changes_told: Option<Utc>,
 }
 
 impl RecipientRow {
@@ -27,6 +37,7 @@ impl RecipientRow {
             order_id: OrderId(self.order_id),
             address: EmailAddress::from_stored(self.recipient),
             audience: if self.to_service { Audience::Service } else { Audience::Client },
+            changes_told: self.changes_told.map(|at| at.0),
         }
     }
 }

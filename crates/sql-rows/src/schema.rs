@@ -31,6 +31,7 @@ diesel::table! {
         last_change_at -> Nullable<crate::Instant>,
         touched_at -> Nullable<crate::Instant>,
         changes -> BigInt,
+        calendar_sequence -> Nullable<BigInt>,
         erased_at -> Nullable<crate::Instant>,
     }
 }
@@ -189,6 +190,7 @@ diesel::table! {
         order_id -> BigInt,
         recipient -> Text,
         to_service -> Bool,
+        changes_told -> Nullable<crate::Instant>,
     }
 }
 

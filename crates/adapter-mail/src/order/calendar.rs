@@ -7,7 +7,8 @@ use domain::{
 use lettre::message::Mailbox;
 use time::{Duration, OffsetDateTime, error::Format, macros::format_description};
 
-use super::{facts::address_line, times::appointment};
+use super::{facts::address_line, is_user, link, times::appointment};
+use crate::Sender;
 
 /// The length of an appointment that has only a start: about what a signing takes.
 const LENGTH: Duration = Duration::HOUR;
@@ -28,8 +29,9 @@ pub(super) fn method(subject: MailSubject) -> &'static str {
 }
 
 /// Returns a file with the appointment of an order, or one that removes it (RFC 5546, section 3.2.5).
-/// Deterministic, and equal for all recipients of one extent.
-pub(super) fn calendar(notification: &Notification, organizer: &Mailbox) -> Result<String, Format> {
+/// Deterministic, and equal for all recipients but the observer, who gets neither the signer's phone nor a link.
+pub(super) fn calendar(notification: &Notification, sender: &Sender) -> Result<String, Format> {
+    let organizer = &sender.mailbox;
     let Notification { order: stored, subject, sequence, .. } = notification;
     let order = &stored.order;
     let signing = &order.signing;
@@ -60,7 +62,15 @@ pub(super) fn calendar(notification: &Notification, organizer: &Mailbox) -> Resu
     }
     file.text("SUMMARY", &format!("{kind}: {}, file {file_number}", signing.signing_type));
     file.text("LOCATION", &address_line(signing.signing_location()));
-    file.text("DESCRIPTION", &format!("Order {id}\n{}", appointment(&order.appointment)?));
+    let phone = Some(&signing.signer.phone).filter(|_| is_user(notification));
+    let signer: Vec<_> = std::iter::once(&signing.signer.name).chain(phone).cloned().collect();
+    let mut description = vec![
+        format!("Signer: {}", signer.join(", ")),
+        appointment(&order.appointment)?,
+        format!("Order {id}"),
+    ];
+    description.extend(link(sender, notification));
+    file.text("DESCRIPTION", &description.join("\n"));
     match order.appointment.time {
         AppointmentTime::At(at) => file.span(at.utc, at.utc.saturating_add(LENGTH))?,
         AppointmentTime::Between { start, end } => file.span(start.utc, end.utc)?,

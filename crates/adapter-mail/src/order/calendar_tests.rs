@@ -1,4 +1,7 @@
-use domain::{delivery::MailSubject, order::FileNumber};
+use domain::{
+    delivery::MailSubject,
+    order::{EmailAddress, FileNumber},
+};
 use proptest::prelude::*;
 use serde_json::json;
 use time::{Date, macros::datetime};
@@ -6,13 +9,14 @@ use time::{Date, macros::datetime};
 use super::*;
 use crate::order::tests::{notification, notification_with};
 
-fn organizer() -> Mailbox {
-    "Example Orders <orders@example.com>".parse().unwrap()
+fn sender() -> Sender {
+    let sender: Sender = "Example Orders <orders@example.com>".parse().unwrap();
+    sender.linking_to(Some("https://orders.example.com".parse().unwrap()))
 }
 
 /// Returns the file of a new order.
 fn file_of(notification: &Notification) -> String {
-    calendar(notification, &organizer()).unwrap()
+    calendar(notification, &sender()).unwrap()
 }
 
 /// Returns the properties of a file: the name with its parameters, and the value.
@@ -65,8 +69,9 @@ SEQUENCE:0
 ORGANIZER;CN=\"Example Orders\":mailto:orders@example.com
 SUMMARY:Signing: Refinance\\, file REFI-2026-001
 LOCATION:500 Elm St\\, Fort Worth\\, TX 76102
-DESCRIPTION:Order 170017\\nTuesday\\, December 1\\, 2026\\, 2:30 PM CST (Americ
- a/Chicago\\; 2026-12-01 20:30 UTC)
+DESCRIPTION:Signer: Jane Doe\\, +1 555 010 0199\\nTuesday\\, December 1\\, 2026
+ \\, 2:30 PM CST\\nOrder 170017\\nhttps://orders.example.com/console#/order/17
+ 0017
 DTSTART:20261201T203000Z
 DTEND:20261201T213000Z
 END:VEVENT
@@ -103,12 +108,20 @@ fn uid_belongs_to_the_order() {
     assert_ne!(uid(&first), uid(&second));
 }
 
+/// People share calendars.
 #[test]
-fn names_and_contact_data_are_left_out() {
-    let file = file_of(&notification());
-    for private in ["Jane Doe", "John Roe", "555 010 0199", "title.example.com", "4711"] {
+fn file_has_the_signer_and_no_further_contact_data() {
+    let mut mail = notification();
+    let file = file_of(&mail);
+    for private in ["John Roe", "jane.doe@example.com", "title.example.com", "4711"] {
         assert!(!file.contains(private), "{private}");
     }
+    mail.order.order.contacts.observer = Some(mail.recipient.clone());
+    mail.order.order.contacts.order_contact_email =
+        EmailAddress::try_from("other@example.com".to_owned()).unwrap();
+    let description = value(&file_of(&mail), "DESCRIPTION");
+    let expected = "Signer: Jane Doe\nTuesday, December 1, 2026, 2:30 PM CST\nOrder 170017";
+    assert_eq!(unescaped(&description), expected, "an observer cannot sign in");
 }
 
 #[test]
@@ -120,7 +133,8 @@ fn name_of_the_organizer_stays_one_parameter() {
         (Some("Sign^now ^^"), "ORGANIZER;CN=\"Sign^^now ^^^^\":mailto:o@x.example"),
     ] {
         let organizer = Mailbox::new(name.map(str::to_owned), "o@x.example".parse().unwrap());
-        let file = calendar(&notification(), &organizer).unwrap();
+        let sender = Sender { mailbox: organizer, ..sender() };
+        let file = calendar(&notification(), &sender).unwrap();
         assert!(file.lines().any(|found| found == line), "{line}: {file}");
     }
 }

@@ -13,11 +13,23 @@ use time::error::Format;
 
 use super::{
     language::language_name,
-    times::{appointment, instant},
+    times::{appointment, instant, zone},
 };
 
 /// The characters that a value of a link may have unescaped (RFC 3986, section 2.3).
 const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// The label of the time of the appointment.
+const WHEN: &str = "Appointment";
+
+/// The label of its place.
+const WHERE: &str = "Signing location";
+
+/// The label of the property.
+const PROPERTY: &str = "Property";
+
+/// The label of the zone.
+const ZONE: &str = "Time zone";
 
 /// A line of a mail.
 pub(super) struct Fact {
@@ -78,6 +90,11 @@ impl Part {
     }
 }
 
+/// Returns where the signing takes place.
+pub(super) fn place(order: &Order) -> Part {
+    Part::place(address_line(order.signing.signing_location()))
+}
+
 /// Returns what the mail shows.
 pub(super) fn facts(notification: &Notification) -> Result<Vec<Fact>, Format> {
     let Notification { order: stored, subject, audience, service, .. } = notification;
@@ -96,13 +113,20 @@ pub(super) fn facts(notification: &Notification) -> Result<Vec<Fact>, Format> {
     let service = service
         .as_ref()
         .map_or_else(|| number.to_string(), |service| format!("{} ({number})", service.name));
+    let is_for_service = *audience == Audience::Service;
+    let property = (!order.signing.is_property_address_same)
+        .then(|| Part::place(address_line(order.signing.property.clone().into())));
+    // The first line has the time and the place.
+    let is_beside = |(label, _): &Parts| ![WHEN, ZONE, WHERE, PROPERTY].contains(label);
     let first = [
         text("Reason", reason),
         text("Order", Some(stored.id.0.to_string())),
         text("File number", Some(order.file_number.as_str().to_owned())),
-        text("Client", stored.names.client.clone().filter(|_| *audience == Audience::Service)),
-        text("Signing service", Some(service)),
+        text("Client", stored.names.client.clone().filter(|_| is_for_service)),
+        text("Signing service", Some(service).filter(|_| !is_for_service)),
         ("Notary", notary(notification)),
+        text(ZONE, Some(zone(&order.appointment)?)),
+        (PROPERTY, vec![property]),
     ];
     let signed = stored_count(&stored.signed_documents);
     let last = [
@@ -110,7 +134,8 @@ pub(super) fn facts(notification: &Notification) -> Result<Vec<Fact>, Format> {
         text("Signed documents", (signed > 0).then(|| signed.to_string())),
         text("Received", Some(instant(order.appointment.zone, stored.created_at)?)),
     ];
-    let all = first.into_iter().chain(of_order(order, *audience)?).chain(last);
+    let known = of_order(order, *audience)?.into_iter().filter(is_beside);
+    let all = first.into_iter().chain(known).chain(last);
     Ok(all.filter_map(fact).collect())
 }
 
@@ -143,10 +168,10 @@ fn notary(notification: &Notification) -> Vec<Option<Part>> {
 fn of_order(order: &Order, audience: Audience) -> Result<Vec<Parts>, Format> {
     let (signing, contacts) = (&order.signing, &order.contacts);
     let is_for_service = audience == Audience::Service;
-    let location = if signing.is_property_address_same && !is_for_service {
+    let location = if signing.is_property_address_same {
         Part::text("At the property".to_owned())
     } else {
-        Part::place(address_line(signing.signing_location()))
+        place(order)
     };
     let text = |label, value: Option<String>| (label, vec![value.map(Part::text)]);
     let of_service = |label, value: Option<String>| {
@@ -165,9 +190,10 @@ fn of_order(order: &Order, audience: Audience) -> Result<Vec<Parts>, Format> {
     let ron = if signing.ron_signing { "yes" } else { "no" };
     Ok(vec![
         text("Signing type", Some(signing.signing_type.clone())),
-        text("Appointment", Some(appointment(&order.appointment)?)),
-        ("Property", vec![Some(Part::place(address_line(signing.property.clone().into())))]),
-        ("Signing location", vec![Some(location)]),
+        text(WHEN, Some(appointment(&order.appointment)?)),
+        (ZONE, vec![Some(Part::text(order.appointment.zone.id().to_owned()))]),
+        (PROPERTY, vec![Some(Part::place(address_line(signing.property.clone().into())))]),
+        (WHERE, vec![Some(location)]),
         (
             "Signer",
             vec![

@@ -8,7 +8,7 @@ mod times;
 
 use askama::Template;
 use domain::{
-    delivery::{Audience, Extent, MailContent, Notification},
+    delivery::{Audience, Extent, Notification},
     order::{EmailAddress, OrderId, SigningLocation},
     ports::NotifyError,
 };
@@ -19,9 +19,9 @@ use lettre::{
 
 use self::{
     calendar::{calendar, has_calendar, method},
-    facts::{Change, Fact, changes, facts, lines},
-    news::{News, news},
-    times::short_appointment,
+    facts::{Change, Fact, Part, changes, facts, lines, place},
+    news::{News, news, notes},
+    times::{appointment, short_appointment},
 };
 use crate::{
     Sender,
@@ -40,6 +40,9 @@ pub(crate) fn order_of_header(header: &str) -> Option<OrderId> {
 /// The content of a mail, rendered as text and as HTML.
 struct Content {
     news: News,
+    /// When and where; `None` for a recipient that may not know.
+    appointment: Option<(String, Part)>,
+    file_number: String,
     changes: Vec<Change>,
     note: Vec<String>,
     facts: Vec<Fact>,
@@ -68,18 +71,23 @@ pub(crate) fn render(sender: &Sender, notification: &Notification) -> Result<Mes
         Ok(Some(address)) => head.reply_to(Mailbox::new(None, address)),
         Ok(None) | Err(_) => head,
     };
-    let note = match &notification.content {
-        Some(MailContent::Note { text, .. }) => Some(text.as_str()),
-        _ => None,
+    let order = &stored.order;
+    let appointment = match notification.extent {
+        Extent::Whole => {
+            Some((appointment(&order.appointment).map_err(permanent)?, place(order)))
+        }
+        Extent::EndOnly => None,
     };
     let content = Content {
+        appointment,
+        file_number: order.file_number.as_str().to_owned(),
         changes: changes(notification).map_err(permanent)?,
-        note: lines(note),
+        note: notes(notification),
         facts: facts(notification).map_err(permanent)?,
         instructions: lines(
             stored.order.signing.special_instructions.as_deref().filter(|_| is_whole),
         ),
-        link: sender.order_page(stored.id).filter(|_| is_whole),
+        link: link(sender, notification),
         news,
     };
 
@@ -91,7 +99,7 @@ pub(crate) fn render(sender: &Sender, notification: &Notification) -> Result<Mes
     if !has_calendar(notification.subject) {
         return head.multipart(alternatives).map_err(permanent);
     }
-    let file = calendar(notification, &sender.mailbox).map_err(permanent)?;
+    let file = calendar(notification, sender).map_err(permanent)?;
     let method = method(notification.subject);
     let kind = format!("text/calendar; charset=utf-8; method={method}");
     let kind = ContentType::parse(&kind).map_err(permanent)?;
@@ -103,6 +111,19 @@ pub(crate) fn render(sender: &Sender, notification: &Notification) -> Result<Mes
         .multipart(alternatives.singlepart(shown))
         .singlepart(attached);
     head.multipart(parts).map_err(permanent)
+}
+
+/// Returns the address of the order in the console, if the recipient can sign in.
+fn link(sender: &Sender, notification: &Notification) -> Option<String> {
+    let page = sender.order_page(notification.order.id)?;
+    is_user(notification).then_some(page)
+}
+
+/// Returns whether the recipient is a party of the order that can sign in.
+fn is_user(Notification { extent, audience, order, recipient, .. }: &Notification) -> bool {
+    let contacts = &order.order.contacts;
+    *extent == Extent::Whole
+        && (*audience == Audience::Service || !contacts.is_only_observer(recipient))
 }
 
 /// Returns the subject: the news and the order, without names of people.

@@ -1,11 +1,15 @@
 //! The news of a mail: its subject, heading and first sentences.
 
+use std::collections::BTreeSet;
+
 use domain::{
     delivery::{Audience, Extent, MailContent, MailSubject, Notification},
     document::StoredDocument,
-    order::{Actor, OrderStatus},
+    order::{Actor, OrderStatus, event::NoteThen},
 };
 use time::OffsetDateTime;
+
+use super::facts::lines;
 
 /// The news of a mail.
 pub(super) struct News {
@@ -21,38 +25,138 @@ pub(super) struct News {
     pub(super) closing: &'static str,
 }
 
-/// Returns the first sentence of a mail that names documents or an author.
+/// Returns the name of a side at the beginning of a sentence.
+fn author(side: Actor) -> &'static str {
+    match side {
+        Actor::Client => "The client",
+        Actor::Service => "The signing service",
+        Actor::Operator | Actor::Database => "The operator of the order system",
+    }
+}
+
+fn are_of_one_author(notes: &[NoteThen]) -> bool {
+    let authors: BTreeSet<Actor> = notes.iter().map(|note| note.author).collect();
+    authors.len() == 1
+}
+
+/// Returns the lines of the notes that a mail tells. Notes of several authors have their names before them.
+pub(super) fn notes(notification: &Notification) -> Vec<String> {
+    let notes = notification.content.as_ref().map(MailContent::notes).unwrap_or_default();
+    let is_of_one = are_of_one_author(&notes);
+    let mut shown = Vec::new();
+    for note in notes {
+        if !shown.is_empty() {
+            shown.push(String::new());
+        }
+        if !is_of_one {
+            shown.push(format!("{}:", author(note.author)));
+        }
+        shown.extend(lines(Some(&note.text)));
+    }
+    shown
+}
+
+/// Returns a sentence about the notes that a mail tells.
+fn of_notes(notification: &Notification) -> String {
+    let notes = notification.content.as_ref().map(MailContent::notes).unwrap_or_default();
+    match &notes[..] {
+        [] => "This order has a new note.".to_owned(),
+        [one] => format!("{} has written a note on this order.", author(one.author)),
+        several @ [first, ..] if are_of_one_author(several) => {
+            let count = several.len();
+            format!("{} has written {count} notes on this order.", author(first.author))
+        }
+        several => format!("This order has {} new notes.", several.len()),
+    }
+}
+
+/// Returns the documents at the positions of a mail that fit, the oldest first. All that fit, if the mail
+/// has no positions.
+fn documents<'a>(
+    notification: &Notification,
+    of: &'a [StoredDocument],
+    fits: fn(&StoredDocument) -> bool,
+) -> Vec<&'a StoredDocument> {
+    let is_told = |position: u32| match &notification.content {
+        Some(MailContent::Documents(positions)) => positions.contains(&position),
+        _ => true,
+    };
+    let told = (0..).zip(of).filter(|(position, one)| is_told(*position) && fits(one));
+    told.map(|(_, one)| one).collect()
+}
+
+/// Returns a number of documents, such as `2 documents`.
+fn counted(documents: &[&StoredDocument], kind: &str) -> String {
+    match documents.len() {
+        1 => format!("1 {kind}"),
+        count => format!("{count} {kind}s"),
+    }
+}
+
+fn names(documents: &[&StoredDocument]) -> String {
+    let names: Vec<_> = documents.iter().map(|document| document.name.as_str()).collect();
+    names.join(", ")
+}
+
+/// Returns a sentence about the documents that replace others.
+fn of_replacements(notification: &Notification) -> String {
+    let all = &notification.order.documents;
+    let new = match &notification.content {
+        Some(MailContent::Documents(positions)) => positions.as_slice(),
+        _ => &[],
+    };
+    let is_old = |(position, one): &(u32, &StoredDocument)| {
+        !new.contains(position) && one.replaced_by.is_some_and(|by| new.contains(&by))
+    };
+    let old: Vec<_> = (0..).zip(all).filter(is_old).map(|(_, old)| old).collect();
+    let is_named = old.iter().all(|old| old.withdrawn_at.is_none());
+    let current = documents(notification, all, StoredDocument::is_current);
+    match (&old[..], &current[..]) {
+        ([], _) | (_, []) => "The client has replaced documents of this order. Please print the \
+            new ones."
+            .to_owned(),
+        ([old], [new]) => {
+            let old = if is_named { old.name.as_str() } else { "a document of this order" };
+            format!("The client has replaced {old}. Please print the new one, {}.", new.name)
+        }
+        _ => {
+            let (count, new) = (counted(&old, "document"), names(&current));
+            let old = if is_named { format!(": {}", names(&old)) } else { String::new() };
+            format!("The client has replaced {count}{old}. Please print the new ones: {new}.")
+        }
+    }
+}
+
+/// Returns the first sentences of a mail that names documents or authors.
 fn introduction(notification: &Notification) -> String {
-    let documents = &notification.order.documents;
-    match &notification.content {
-        Some(MailContent::Note { author, .. }) => {
-            let author = match author {
-                Actor::Client => "The client",
-                Actor::Service => "The signing service",
-                Actor::Operator | Actor::Database => "The operator of the order system",
-            };
-            format!("{author} has written a note on this order.")
+    let order = &notification.order;
+    let kept = |one: &StoredDocument| one.withdrawn_at.is_none();
+    let recalled = |of: &[StoredDocument], kind: &str| {
+        let recalled = documents(notification, of, StoredDocument::is_recalled);
+        let them = if recalled.len() == 1 { "it" } else { "them" };
+        format!(
+            "has withdrawn {} that you had fetched. Please do not use {them} any more.",
+            counted(&recalled, kind)
+        )
+    };
+    match notification.subject {
+        MailSubject::NoteAdded => of_notes(notification),
+        MailSubject::DocumentReplaced => of_replacements(notification),
+        MailSubject::DocumentsAdded if notification.content.is_some() => {
+            let new = documents(notification, &order.documents, StoredDocument::is_current);
+            format!("The client has added {}: {}.", counted(&new, "document"), names(&new))
         }
-        Some(MailContent::Documents(new))
-            if notification.subject == MailSubject::DocumentReplaced =>
-        {
-            let is_old =
-                |one: &&StoredDocument| one.replaced_by.is_some_and(|by| new.contains(&by));
-            let old = documents.iter().find(is_old);
-            let new =
-                new.first().and_then(|position| documents.get(usize::try_from(*position).ok()?));
-            let [old, new] = [old, new].map(|one| one.filter(|one| one.withdrawn_at.is_none()));
-            let old = old.map_or("a document of this order", |old| &old.name);
-            let new = new.map_or_else(|| "one".to_owned(), |new| format!("one, {}", new.name));
-            format!("The client has replaced {old}. Please print the new {new}.")
+        MailSubject::DocumentsAdded => "The client has added documents to this order.".to_owned(),
+        MailSubject::SignedDocumentsAdded => {
+            let new = documents(notification, &order.signed_documents, kept);
+            format!("The signing service has returned {}.", counted(&new, "signed document"))
         }
-        Some(MailContent::Documents(new)) => {
-            let kept = (0..).zip(&notification.order.signed_documents);
-            let kept = kept.filter(|(at, one)| new.contains(at) && one.withdrawn_at.is_none());
-            match kept.count() {
-                1 => "The signing service has returned 1 signed document.".to_owned(),
-                count => format!("The signing service has returned {count} signed documents."),
-            }
+        MailSubject::DocumentWithdrawn => {
+            format!("The client {}", recalled(&order.documents, "document"))
+        }
+        MailSubject::SignedDocumentWithdrawn => {
+            let recalled = recalled(&order.signed_documents, "signed document");
+            format!("The signing service {recalled}")
         }
         _ => String::new(),
     }
@@ -74,11 +178,9 @@ pub(super) fn news(notification: &Notification) -> News {
             "A new signing order",
             "A client has created this order for your signing service. Please assign a notary.",
         ),
-        (MailSubject::DocumentsAdded, _) => (
-            "Documents added",
-            "A signing order has new documents",
-            "The client has added documents to this order.",
-        ),
+        (MailSubject::DocumentsAdded, _) => {
+            ("Documents added", "A signing order has new documents", special.as_str())
+        }
         (MailSubject::Reinstated, _) => (
             "Order reinstated",
             "A signing order takes place again",
@@ -120,6 +222,12 @@ pub(super) fn news(notification: &Notification) -> News {
         }
         (MailSubject::DocumentReplaced, _) => {
             ("Document replaced", "A document has been replaced", special.as_str())
+        }
+        (MailSubject::DocumentWithdrawn, _) => {
+            ("Document withdrawn", "A document has been withdrawn", special.as_str())
+        }
+        (MailSubject::SignedDocumentWithdrawn, _) => {
+            ("Signed document withdrawn", "A signed document has been withdrawn", special.as_str())
         }
         (MailSubject::NoteAdded, _) => {
             ("New note", "A signing order has a new note", special.as_str())

@@ -6,9 +6,10 @@ use contract_tests::{
 };
 use domain::{
     delivery::{Audience, MailContent, MailSubject},
+    document::StoredDocument,
     order::{
         Actor, ChangeKind, Contact, EmailAddress, OrderChange, OrderStatus, SigningServiceId,
-        record::OrderColumns,
+        event::NoteThen, record::OrderColumns,
     },
     signing_service::SigningService,
 };
@@ -136,7 +137,8 @@ fn sender_name_survives_encoding() {
 #[test]
 fn text_shows_the_order() {
     let (text, _) = bodies(&raw(&notification()));
-    let expected = "Hello,
+    let expected = "New order REFI-2026-001: Tuesday, December 1, 2026, 2:30 PM CST, \
+500 Elm St, Fort Worth, TX 76102
 
 Thank you for your order. Please check the details below. Change the order, or tell your signing \
 service, if anything needs to be corrected.
@@ -144,17 +146,16 @@ service, if anything needs to be corrected.
 Order: 170017
 File number: REFI-2026-001
 Signing service: 42
-Signing type: Refinance
-Appointment: Tuesday, December 1, 2026, 2:30 PM CST (America/Chicago; 2026-12-01 20:30 UTC)
+Time zone: America/Chicago (2026-12-01 20:30 UTC)
 Property: 123 Main St, Dallas, TX 75201
-Signing location: 500 Elm St, Fort Worth, TX 76102
+Signing type: Refinance
 Signer: Jane Doe
 Co-signer: John Roe
 Language: Spanish
 Remote online notarization (RON): yes
 Scanbacks: required
 Documents: 2 (Deed_of_Trust.pdf, Closing_Disclosure.docx)
-Received: Nov 21, 2026, 6:00 AM CST (2026-11-21 12:00 UTC)
+Received: Nov 21, 2026, 6:00 AM CST
 
 Special instructions:
     Ring twice.
@@ -181,7 +182,6 @@ fn service_gets_what_dispatch_needs() {
     let service = Notification { audience: Audience::Service, ..client.clone() };
     let lines = [
         "A client has created this order for your signing service. Please assign a notary.",
-        "Signing location: 123 Main St, Dallas, TX 75201",
         "Signer: Jane Doe, +1 555 010 0199, jane.doe@example.com",
         "Co-signer: John Roe, +1 555 010 0111",
         "Loan officer: Lee Loan, +1 555 010 0122, lee@lender.example",
@@ -219,7 +219,7 @@ fn cancellation_names_the_reason_and_removes_the_appointment() {
     assert_eq!(mail.subject(), Some(subject));
     let calendar = mail.attachments().next().unwrap();
     assert_eq!(calendar.content_type().unwrap().attribute("method"), Some("CANCEL"));
-    let before = super::calendar(&created, &sender().mailbox).unwrap();
+    let before = super::calendar(&created, &sender()).unwrap();
     let uid = before.lines().find(|line| line.starts_with("UID:")).unwrap();
     let after = calendar.text_contents().unwrap();
     for line in ["METHOD:CANCEL", "SEQUENCE:3", "STATUS:CANCELLED", uid] {
@@ -342,6 +342,56 @@ fn answers_go_to_the_other_side() {
     }
 }
 
+/// When and where stand in the first line, UTC beside the zone.
+#[test]
+fn time_and_place_are_told_once() {
+    for audience in [Audience::Client, Audience::Service] {
+        for at_property in [true, false] {
+            let same = json!({ "isPropertyAddressSame": at_property });
+            let mail = Notification { audience, ..notification_with(&same) };
+            let (text, html) = bodies(&raw(&mail));
+            let place = if at_property { "123 Main St" } else { "500 Elm St" };
+            let first = text.lines().next().unwrap();
+            for shown in ["New order REFI-2026-001: ", "December 1, 2026, 2:30 PM CST", place] {
+                assert!(first.contains(shown), "{first}");
+            }
+            for body in [&text, &html] {
+                assert_eq!(body.matches("UTC").count(), 1, "{body}");
+                assert_eq!(body.matches("2:30 PM").count(), 1, "{body}");
+                assert_eq!(body.matches(place).count(), 1, "{body}");
+                assert!(body.contains("123 Main St"), "{body}");
+            }
+        }
+    }
+}
+
+#[test]
+fn service_is_not_told_its_own_name() {
+    let client = Notification { service: Some(service()), ..notification() };
+    let to_service = Notification { audience: Audience::Service, ..client.clone() };
+    assert!(bodies(&raw(&client)).0.contains("Fast Signings"));
+    assert!(!bodies(&raw(&to_service)).0.contains("Fast Signings"));
+}
+
+/// An observer cannot sign in.
+#[test]
+fn observer_gets_no_link() {
+    let sender = sender().linking_to(Some("https://orders.example.com".parse().unwrap()));
+    let address = |text: &str| EmailAddress::try_from(text.to_owned()).unwrap();
+    let mut mail = notification();
+    mail.order.order.contacts.observer = Some(address("Observer@example.com"));
+    for (recipient, is_linked) in
+        [("observer@example.com", false), ("escrow@title.example.com", true)]
+    {
+        let mail = Notification { recipient: address(recipient), ..mail.clone() };
+        let raw = String::from_utf8(render(&sender, &mail).unwrap().formatted()).unwrap();
+        assert_eq!(raw.contains("orders.example.com/console"), is_linked, "{raw}");
+    }
+    mail.recipient = address("observer@example.com");
+    mail.order.order.contacts.order_contact_email = address("OBSERVER@example.com");
+    assert!(link(&sender, &mail).is_some(), "the observer is a contact, too");
+}
+
 #[test]
 fn service_with_a_record_has_a_name() {
     let (text, _) = bodies(&raw(&Notification { service: Some(service()), ..notification() }));
@@ -401,9 +451,8 @@ fn change_shows_old_and_new_values() {
     let to_service = Notification { audience: Audience::Service, ..changed.clone() };
     let (to_client, _) = bodies(&raw(&changed));
     let (to_service, html) = bodies(&raw(&to_service));
-    let appointment = "Appointment: Tuesday, December 1, 2026, 3:45 PM CST \
-        (America/Chicago; 2026-12-01 21:45 UTC)
-        before: Tuesday, December 1, 2026, 2:30 PM CST (America/Chicago; 2026-12-01 20:30 UTC)\n";
+    let appointment = "Appointment: Tuesday, December 1, 2026, 3:45 PM CST
+        before: Tuesday, December 1, 2026, 2:30 PM CST\n";
     assert!(to_client.contains(appointment), "{to_client}");
     assert!(to_client.contains("Co-signer: none\n        before: John Roe\n"), "{to_client}");
     let signer = "Signer: Jane Doe, +1 555 010 0177, jane.doe@example.com
@@ -483,6 +532,75 @@ fn note_is_in_its_mail() {
 }
 
 #[test]
+fn several_notes_are_in_one_mail() {
+    let note = |author, text: &str| NoteThen { author, text: text.to_owned() };
+    let client = [note(Actor::Client, "One."), note(Actor::Client, "Two.\nThree.")];
+    let both = [&client[..], &[note(Actor::Operator, "Four.")]].concat();
+    for (notes, introduction, shown) in [
+        (
+            client.to_vec(),
+            "The client has written 2 notes on this order.",
+            "\n    One.\n    \n    Two.\n    Three.\n",
+        ),
+        (
+            both,
+            "This order has 3 new notes.",
+            "\n    The client:\n    Two.\n    Three.\n    \n    The operator of the order system:\n    Four.\n",
+        ),
+    ] {
+        let content = Some(MailContent::Notes(notes));
+        let mail = Notification { subject: MailSubject::NoteAdded, content, ..notification() };
+        let text = bodies(&raw(&mail)).0;
+        assert!(text.contains(introduction) && text.contains(shown), "{text}");
+    }
+}
+
+/// Names of withdrawn documents are gone, and those that nobody fetched are no news.
+#[test]
+fn documents_of_a_mail_are_those_of_now() {
+    let added = |positions: Vec<u32>, mail: &Notification, subject| {
+        let content = Some(MailContent::Documents(positions));
+        let mail = Notification { subject, content, ..mail.clone() };
+        unwrapped(&bodies(&raw(&mail)).0)
+    };
+    let mut mail = Notification { audience: Audience::Service, ..notification() };
+    let text = added(vec![0, 1], &mail, MailSubject::DocumentsAdded);
+    let expected =
+        "The client has added 2 documents: Deed_of_Trust.pdf, Closing_Disclosure.docx.";
+    assert!(text.contains(expected), "{text}");
+
+    for new in ["Redraw.pdf", "Second.pdf"] {
+        let name = new.to_owned();
+        mail.order.documents.push(StoredDocument { name, ..mail.order.documents[0].clone() });
+    }
+    mail.order.documents[0].replaced_by = Some(2);
+    mail.order.documents[1].replaced_by = Some(3);
+    let text = added(vec![2], &mail, MailSubject::DocumentReplaced);
+    let expected = "The client has replaced Deed_of_Trust.pdf. Please print the new one, Redraw.pdf.";
+    assert!(text.contains(expected), "{text}");
+    let text = added(vec![2, 3], &mail, MailSubject::DocumentReplaced);
+    let expected = "The client has replaced 2 documents: Deed_of_Trust.pdf, \
+        Closing_Disclosure.docx. Please print the new ones: Redraw.pdf, Second.pdf.";
+    assert!(text.contains(expected), "{text}");
+    // Of two redraws of one document, the last is to be printed.
+    mail.order.documents[2].replaced_by = Some(3);
+    mail.order.documents[1].replaced_by = None;
+    let text = added(vec![2, 3], &mail, MailSubject::DocumentReplaced);
+    let expected = "The client has replaced Deed_of_Trust.pdf. Please print the new one, Second.pdf.";
+    assert!(text.contains(expected), "{text}");
+
+    for (position, is_fetched) in [(0, true), (1, false)] {
+        let document = &mut mail.order.documents[position];
+        let at = mail.order.created_at;
+        (document.key, document.withdrawn_at) = (None, Some(at));
+        document.first_downloaded_at = is_fetched.then_some(at);
+    }
+    let text = added(vec![0, 1], &mail, MailSubject::DocumentWithdrawn);
+    let expected = "The client has withdrawn 1 document that you had fetched. Please do not use it";
+    assert!(text.contains(expected), "{text}");
+}
+
+#[test]
 fn late_mail_says_that_its_order_is_cancelled() {
     let note = Some(MailContent::Note { author: Actor::Client, text: "Thank you.".to_owned() });
     for (subject, content) in [
@@ -523,9 +641,7 @@ fn absent_fields_are_left_out() {
     for absent in ["Co-signer", "Special instructions"] {
         assert!(!text.contains(absent), "{absent}");
     }
-    for shown in ["Scanbacks: not required\n", "Signing location: At the property\n"] {
-        assert!(text.contains(shown), "{text}");
-    }
+    assert!(text.contains("Scanbacks: not required\n"), "{text}");
 
     let mut notification = notification();
     notification.order.documents.clear();
@@ -562,7 +678,7 @@ fn street_that_ends_like_a_part_of_the_location_keeps_the_part() {
             "isPropertyAddressSame": false, "signingAddress": address, "signingCity": city,
             "signingState": state, "signingZipcode": zipcode
         }));
-        assert!(text.contains(&format!("Signing location: {shown}\n")), "{text}");
+        assert!(text.contains(&format!(" CST, {shown}\n")), "{text}");
     }
 }
 
@@ -571,12 +687,19 @@ fn every_kind_of_appointment_is_shown() {
     let between = text_with(
         &json!({ "signingTimeType": "between", "startTime": "09:00", "endTime": "12:15" }),
     );
-    let expected = "Appointment: Tuesday, December 1, 2026, between 9:00 AM CST and 12:15 PM CST \
-                    (America/Chicago; 2026-12-01 15:00 UTC to 2026-12-01 18:15 UTC)\n";
-    assert!(between.contains(expected), "{between}");
+    for expected in [
+        "REFI-2026-001: Tuesday, December 1, 2026, between 9:00 AM CST and 12:15 PM CST, 500 Elm St",
+        "\nTime zone: America/Chicago (2026-12-01 15:00 to 2026-12-01 18:15 UTC)\n",
+    ] {
+        assert!(between.contains(expected), "{between}");
+    }
     let anytime = text_with(&json!({ "signingTimeType": "anytime" }));
-    let expected = "Appointment: Tuesday, December 1, 2026, at any time (America/Chicago)\n";
-    assert!(anytime.contains(expected), "{anytime}");
+    for expected in [
+        "REFI-2026-001: Tuesday, December 1, 2026, at any time, 500 Elm St",
+        "\nTime zone: America/Chicago\n",
+    ] {
+        assert!(anytime.contains(expected), "{anytime}");
+    }
 }
 
 #[test]

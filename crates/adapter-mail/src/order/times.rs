@@ -9,24 +9,32 @@ use time::{
 const CLOCK: &[BorrowedFormatItem<'_>] =
     format_description!("[hour repr:12 padding:none]:[minute] [period]");
 
-/// Returns an appointment in full, such as
-/// `Tuesday, December 1, 2026, 2:30 PM CST (America/Chicago; 2026-12-01 20:30 UTC)`.
+/// Returns an appointment, such as `Tuesday, December 1, 2026, 2:30 PM CST`.
 pub(super) fn appointment(appointment: &Appointment) -> Result<String, Format> {
     let date = appointment
         .date
         .format(format_description!("[weekday], [month repr:long] [day padding:none], [year]"))?;
     let zone = appointment.zone;
-    let id = zone.id();
     Ok(match appointment.time {
-        AppointmentTime::At(at) => {
-            format!("{date}, {} ({id}; {})", named_time(zone, at)?, utc(at.utc)?)
-        }
+        AppointmentTime::At(at) => format!("{date}, {}", named_time(zone, at)?),
         AppointmentTime::Between { start, end } => {
             let (from, to) = (named_time(zone, start)?, named_time(zone, end)?);
-            let [first, last] = [utc(start.utc)?, utc(end.utc)?];
-            format!("{date}, between {from} and {to} ({id}; {first} to {last})")
+            format!("{date}, between {from} and {to}")
         }
-        AppointmentTime::Anytime => format!("{date}, at any time ({id})"),
+        AppointmentTime::Anytime => format!("{date}, at any time"),
+    })
+}
+
+/// Returns the zone of an appointment with its time in UTC, such as
+/// `America/Chicago (2026-12-01 20:30 UTC)`.
+pub(super) fn zone(appointment: &Appointment) -> Result<String, Format> {
+    let id = appointment.zone.id();
+    Ok(match appointment.time {
+        AppointmentTime::At(at) => format!("{id} ({} UTC)", utc(at.utc)?),
+        AppointmentTime::Between { start, end } => {
+            format!("{id} ({} to {} UTC)", utc(start.utc)?, utc(end.utc)?)
+        }
+        AppointmentTime::Anytime => id.to_owned(),
     })
 }
 
@@ -43,14 +51,15 @@ pub(super) fn short_appointment(appointment: &Appointment) -> Result<String, For
     })
 }
 
-/// Returns an instant in a zone, such as `Nov 21, 2026, 6:00 AM CST (2026-11-21 12:00 UTC)`.
+/// Returns an instant in a zone, such as `Nov 21, 2026, 6:00 AM CST`.
 pub(super) fn instant(zone: Zone, instant: OffsetDateTime) -> Result<String, Format> {
-    let in_utc = utc(instant)?;
-    let Some((local, name)) = zone.local(instant) else { return Ok(in_utc) };
+    let Some((local, name)) = zone.local(instant) else {
+        return Ok(format!("{} UTC", utc(instant)?));
+    };
     let date = local.format(format_description!(
         "[month repr:short] [day padding:none], [year], [hour repr:12 padding:none]:[minute] [period]"
     ))?;
-    Ok(format!("{date} {name} ({in_utc})"))
+    Ok(format!("{date} {name}"))
 }
 
 /// Returns a time of the clock with the short name of the zone.
@@ -64,5 +73,5 @@ fn clock_time(time: Time) -> Result<String, Format> {
 }
 
 fn utc(instant: OffsetDateTime) -> Result<String, Format> {
-    instant.format(format_description!("[year]-[month]-[day] [hour]:[minute] UTC"))
+    instant.format(format_description!("[year]-[month]-[day] [hour]:[minute]"))
 }

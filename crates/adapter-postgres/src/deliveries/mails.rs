@@ -82,7 +82,7 @@ impl DeliveryQueue for PostgresStore {
             Ok(Begun {
                 id: DeliveryId(row.id),
                 mail_of_hour: row.mail_of_hour.map(i64::unsigned_abs),
-                changes: row.changes.map(|changes| u32::try_from(changes).unwrap_or(u32::MAX)),
+                sequence: row.sequence.map(|number| u32::try_from(number).unwrap_or(u32::MAX)),
             })
         });
         Ok(mails.await?)
@@ -178,12 +178,13 @@ fn begin_statement() -> String {
     format!(
         "WITH mail AS (\
             SELECT d.id, order_id, recipient, to_service, version, place, \
+                CASE WHEN subject = '{changed}' THEN version END AS changes_told, \
                 NOT to_service AND (last_error IS NULL OR over_limit) AS counts \
             FROM unnest($1, $2) WITH ORDINALITY AS a (id, version, place) \
             JOIN deliveries AS d ON d.id = a.id\
         ), held AS (\
-            SELECT id, updated_at, changes FROM orders WHERE id = ANY (ARRAY(SELECT order_id FROM mail)) \
-            AND erased_at IS NULL ORDER BY id FOR SHARE SKIP LOCKED\
+            SELECT id, updated_at, coalesce(calendar_sequence, changes) AS sequence FROM orders \
+            WHERE id = ANY (ARRAY(SELECT order_id FROM mail)) AND erased_at IS NULL ORDER BY id FOR SHARE SKIP LOCKED\
         ), first AS (\
             SELECT id, client_id, recipient, count(*) OVER (PARTITION BY client_id, recipient) \
                 - row_number() OVER (PARTITION BY client_id, recipient ORDER BY place) AS later \
@@ -204,17 +205,20 @@ fn begin_statement() -> String {
             WHERE (hour, client_id, recipient) IN (SELECT hour, client_id, recipient FROM past)\
         ), begun AS (\
             SELECT mail.*, mails - later AS mail_of_hour, held.id IS NOT NULL AS is_current, \
-                held.changes \
+                held.sequence \
             FROM mail LEFT JOIN first USING (id) \
             LEFT JOIN counted ON counted.client_id = first.client_id \
                 AND counted.recipient = first.recipient \
             LEFT JOIN held ON held.id = order_id AND held.updated_at = version\
         ), remembered AS (\
-            INSERT INTO order_recipients (order_id, recipient, to_service) \
-            SELECT order_id, recipient, to_service FROM begun \
+            INSERT INTO order_recipients AS known (order_id, recipient, to_service, changes_told) \
+            SELECT order_id, recipient, bool_or(to_service), max(changes_told) FROM begun \
             WHERE is_current AND ($3 = 0 OR mail_of_hour IS NULL OR mail_of_hour <= $3) \
-            ORDER BY order_id, recipient ON CONFLICT DO NOTHING\
-        ) SELECT id, mail_of_hour, changes FROM begun WHERE {DURABLE}"
+            GROUP BY order_id, recipient ORDER BY order_id, recipient \
+            ON CONFLICT (order_id, recipient) DO UPDATE SET changes_told = excluded.changes_told \
+            WHERE excluded.changes_told > coalesce(known.changes_told, '-infinity')\
+        ) SELECT id, mail_of_hour, sequence FROM begun WHERE {DURABLE}",
+        changed = MailSubject::Changed.as_str()
     )
 }
 
@@ -225,7 +229,7 @@ struct BegunRow {
     #[diesel(sql_type = Nullable<BigInt>)]
     mail_of_hour: Option<i64>,
     #[diesel(sql_type = Nullable<BigInt>)]
-    changes: Option<i64>,
+    sequence: Option<i64>,
 }
 
 #[derive(QueryableByName)]

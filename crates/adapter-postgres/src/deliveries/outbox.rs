@@ -3,12 +3,16 @@
 use std::collections::HashMap;
 
 use async_trait::async_trait;
-use diesel::prelude::*;
+use diesel::{
+    prelude::*,
+    sql_query,
+    sql_types::{Array, BigInt},
+};
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::ports::{Dispatch, Event, EventId, Outbox, StoreError};
 use sql_rows::{
-    Utc,
-    deliveries::Dispatched,
+    Prepared, Utc,
+    deliveries::{DeliveryRow, Dispatched, WaitingMail, waiting_mails},
     events::{EventRow, UNREADABLE_EVENT_DELAY, due_events, readable_events},
     pieces, row_limit,
     schema::{deliveries, events, webhook_deliveries},
@@ -46,6 +50,22 @@ impl Outbox for PostgresStore {
     }
 }
 
+/// Returns the mails of orders that further news join, and locks them: no worker leases them meanwhile. One
+/// transaction at a time adds such mails, so that it finds those of the others.
+async fn waiting(
+    connection: &mut AsyncPgConnection,
+    orders: Vec<i64>,
+) -> Result<Vec<WaitingMail>, Failure> {
+    if orders.is_empty() {
+        return Ok(Vec::new());
+    }
+    locks::lock_name(connection, "gathered mails").await?;
+    let waiting = waiting_mails("= ANY ($1)", "FOR UPDATE");
+    let waiting = Prepared(sql_query(waiting).bind::<Array<BigInt>, _>(orders));
+    let waiting: Vec<DeliveryRow> = waiting.get_results(connection).await?;
+    Ok(waiting.into_iter().map(DeliveryRow::into_waiting).collect::<Result<_, _>>()?)
+}
+
 /// Turns events into deliveries. Leaves out events that another worker has dispatched.
 async fn dispatch(
     connection: &mut AsyncPgConnection,
@@ -58,10 +78,14 @@ async fn dispatch(
         .returning((events::id, (events::order_id, events::created_at)));
     let removed: Vec<(i64, (i64, Utc))> = removed.get_results(connection).await?;
     let removed: HashMap<i64, (i64, Utc)> = removed.into_iter().collect();
-    let Dispatched { mails, mut webhooks, endpoints, earliest } =
-        Dispatched::of(dispatches, &removed, now);
+    let waiting = waiting(connection, Dispatched::gathering(&dispatches, &removed)).await?;
+    let Dispatched { mails, joined, mut webhooks, endpoints, earliest } =
+        Dispatched::of(dispatches, &removed, waiting, now);
     for mails in pieces(mails) {
         diesel::insert_into(deliveries::table).values(mails).execute(connection).await?;
+    }
+    for (id, columns) in joined {
+        diesel::update(deliveries::table.find(id)).set(columns).execute(connection).await?;
     }
     if let Some(earliest) = earliest {
         // An endpoint may have been removed meanwhile.

@@ -178,7 +178,10 @@ pub(super) async fn write(
     });
     let update = diesel::update(orders::table.find(order.0));
     let counted = has_entry.then(|| orders::changes.eq(orders::changes + 1));
-    let update = update.set((details, rows.amended, rows.order, counted));
+    let moved = effects
+        .moves_appointment
+        .then(|| orders::calendar_sequence.eq((orders::changes + 1).nullable()));
+    let update = update.set((details, rows.amended, rows.order, counted, moved));
     if !is_amended {
         Prepared(update).execute(connection).await?;
         return Ok(None);

@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use contract_tests::samples::{LIVE, NOW, WEBHOOK_SLOTS, hold, new_endpoint};
+use contract_tests::samples::{
+    LIVE, NOW, WEBHOOK_SLOTS, delivery, hold, mails, new_endpoint,
+};
 use domain::{
     api_key::{ClientId, Owner, Party},
-    delivery::DeliveryId,
+    delivery::{DeliveryId, MailSubject, NewDelivery},
     order::{Due, OrderId, OrderStatus, Retained, SigningServiceId},
     ports::{
-        Cursor, DeliveryQueue, ListFilter, OrderAdmin, OrderReader, OrderRepo, PageQuery,
+        Cursor, DeliveryQueue, ListFilter, OrderAdmin, OrderReader, OrderRepo, Outbox, PageQuery,
         WebhookQueue, WebhookRepo, WebhookSlots,
     },
     webhook::EndpointPrecondition,
@@ -69,6 +71,9 @@ async fn calls_use_indexes() {
     sql_without_statistics(&database, MANY);
 
     every_call(&store).await;
+    let event = store.events(NOW, 1).await.unwrap()[0].id;
+    let note = NewDelivery { subject: MailSubject::NoteAdded, ..delivery(0) };
+    assert_eq!(store.dispatch(&[mails(event, vec![note])], NOW).await.unwrap(), [event]);
     let many: Vec<_> = (id.0..id.0 + 64).map(OrderId).collect();
     assert_eq!(store.orders(&many).await.unwrap().len(), 64);
     let mails: Vec<_> = (2..66).map(|id| (DeliveryId(id), NOW)).collect();

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use contract_tests::samples::{LIVE, NOW, WEBHOOK_SLOTS, WINDOW, new_endpoint, new_order};
 use domain::{
+    delivery::Settling,
     ports::{Dispatch, NewWebhookDelivery, OrderRepo as _, Outbox as _, WebhookQueue, WebhookRepo},
     webhook::{EndpointPrecondition, EventType},
 };
@@ -26,7 +27,7 @@ async fn webhook_that_is_added_beside_a_lease_is_due() {
         message_key: "m".to_owned(),
         body: Some("{}".to_owned()),
     };
-    let dispatch = Dispatch { event, mails: Vec::new(), webhooks: vec![webhook] };
+    let dispatch = Dispatch { event, mails: Vec::new(), settling: Settling::NONE, webhooks: vec![webhook] };
     let (leasing, watcher) = (outsider(&database).await, outsider(&database).await);
     for is_event in [true, false] {
         // The endpoint is due before the lease, and may have several.

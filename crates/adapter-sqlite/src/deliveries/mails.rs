@@ -9,7 +9,7 @@ use diesel::{
     sqlite::SqliteConnection,
 };
 use domain::{
-    delivery::{Delivery, DeliveryId, Recipient},
+    delivery::{Delivery, DeliveryId, MailSubject, Recipient},
     order::OrderId,
     ports::{Attempted, Begun, DeliveryQueue, FoundOrder, Lease, QueueStats, Retried, StoreError},
 };
@@ -19,7 +19,7 @@ use sql_rows::{
         DeliveryRow, MAIL_STATS, RetriedDelivery, UnsuccessfulAttempt, due_mails, listed_mails,
         mail_stats, retried, unleased_mail,
     },
-    order_recipients::{RecipientRow, recipients_of},
+    order_recipients::{NewRecipientRow, RecipientRow, recipients_of},
     recipient_mails::{REMOVED_COUNTS, counted_hours, hashed_recipient},
     row_limit,
     schema::{
@@ -186,26 +186,34 @@ fn begin(
             .select((
                 (deliveries::order_id, deliveries::recipient, deliveries::to_service),
                 deliveries::last_error.is_null().or(deliveries::over_limit),
+                deliveries::subject.eq(MailSubject::Changed.as_str()),
             ))
             .first(connection);
-        let Some((row, is_first)): Option<(RecipientRow, bool)> = found.optional()? else {
-            continue;
-        };
+        let found: Option<(NewRecipientRow, bool, bool)> = found.optional()?;
+        let Some((row, is_first, tells_changes)) = found else { continue };
         let is_counted = is_first && !row.to_service;
         let mail_of_hour = if is_counted { Some(count(connection, hour, &row)?) } else { None };
         let order = orders::table
             .find(row.order_id)
             .filter(orders::erased_at.is_null().and(orders::updated_at.eq(Utc(version))))
-            .select(orders::changes);
-        let changes: Option<i64> = order.first(connection).optional()?;
-        let changes = changes.map(|changes| u32::try_from(changes).unwrap_or(u32::MAX));
+            .select((orders::calendar_sequence, orders::changes));
+        let sequence: Option<(Option<i64>, i64)> = order.first(connection).optional()?;
+        let sequence = sequence.map(|(sequence, changes)| sequence.unwrap_or(changes));
+        let sequence = sequence.map(|number| u32::try_from(number).unwrap_or(u32::MAX));
         let may_leave = limit == 0 || mail_of_hour.is_none_or(|number| number <= limit.into());
-        if changes.is_some() && may_leave {
+        if sequence.is_some() && may_leave {
+            let changes_told = tells_changes.then_some(Utc(version));
+            let recipient = order_recipients::table.find((row.order_id, row.recipient.clone()));
             diesel::insert_or_ignore_into(order_recipients::table)
                 .values(row)
                 .execute(connection)?;
+            if changes_told.is_some() {
+                diesel::update(recipient)
+                    .set(order_recipients::changes_told.eq(changes_told))
+                    .execute(connection)?;
+            }
         }
-        begun.push(Begun { id, mail_of_hour, changes });
+        begun.push(Begun { id, mail_of_hour, sequence });
     }
     Ok(begun)
 }
@@ -218,7 +226,7 @@ const REMOVE_COUNTS: &str = "DELETE FROM recipient_mails WHERE (hour, client_id,
 fn count(
     connection: &mut SqliteConnection,
     hour: OffsetDateTime,
-    row: &RecipientRow,
+    row: &NewRecipientRow,
 ) -> Result<u64, Failure> {
     use recipient_mails::{client_id, hour as in_hour, mails, recipient as address, table};
 

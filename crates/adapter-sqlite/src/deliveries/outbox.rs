@@ -3,15 +3,16 @@
 use std::collections::HashMap;
 
 use async_trait::async_trait;
-use diesel::{prelude::*, sqlite::SqliteConnection};
+use diesel::{prelude::*, sql_query, sql_types::Text, sqlite::SqliteConnection};
 use domain::ports::{Dispatch, Event, EventId, Outbox, StoreError};
 use sql_rows::{
-    Utc,
-    deliveries::Dispatched,
+    Prepared, Utc,
+    deliveries::{DeliveryRow, Dispatched, WaitingMail, waiting_mails},
     events::{EventRow, UNREADABLE_EVENT_DELAY, due_events, readable_events},
     pieces, row_limit,
     schema::{deliveries, events, webhook_deliveries},
 };
+use serde_json::json;
 use time::OffsetDateTime;
 
 use crate::{failure::Failure, store::SqliteStore, webhooks::wake};
@@ -45,6 +46,20 @@ impl Outbox for SqliteStore {
     }
 }
 
+/// Returns the mails of orders that further news join.
+fn waiting(
+    connection: &mut SqliteConnection,
+    orders: &[i64],
+) -> Result<Vec<WaitingMail>, Failure> {
+    if orders.is_empty() {
+        return Ok(Vec::new());
+    }
+    let waiting = waiting_mails("IN (SELECT value FROM json_each(?))", "");
+    let waiting = Prepared(sql_query(waiting).bind::<Text, _>(json!(orders).to_string()));
+    let waiting: Vec<DeliveryRow> = waiting.get_results(connection)?;
+    Ok(waiting.into_iter().map(DeliveryRow::into_waiting).collect::<Result<_, _>>()?)
+}
+
 /// Turns events into deliveries. Leaves out events that another worker has dispatched.
 fn dispatch(
     connection: &mut SqliteConnection,
@@ -56,10 +71,14 @@ fn dispatch(
         .returning((events::id, (events::order_id, events::created_at)));
     let removed: Vec<(i64, (i64, Utc))> = removed.get_results(connection)?;
     let removed: HashMap<i64, (i64, Utc)> = removed.into_iter().collect();
-    let Dispatched { mails, mut webhooks, endpoints, earliest } =
-        Dispatched::of(dispatches, &removed, now);
+    let waiting = waiting(connection, &Dispatched::gathering(&dispatches, &removed))?;
+    let Dispatched { mails, joined, mut webhooks, endpoints, earliest } =
+        Dispatched::of(dispatches, &removed, waiting, now);
     for mails in pieces(mails) {
         diesel::insert_into(deliveries::table).values(mails).execute(connection)?;
+    }
+    for (id, columns) in joined {
+        diesel::update(deliveries::table.find(id)).set(columns).execute(connection)?;
     }
     if let Some(earliest) = earliest {
         // An endpoint may have been removed meanwhile.

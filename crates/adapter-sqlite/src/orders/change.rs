@@ -165,7 +165,10 @@ pub(super) fn write(
     let details = rows.details.map(|details| orders::details.eq(details));
     let update = diesel::update(orders::table.find(order.0));
     let counted = has_entry.then(|| orders::changes.eq(orders::changes + 1));
-    let update = update.set((details, rows.amended, rows.order, counted));
+    let moved = effects
+        .moves_appointment
+        .then(|| orders::calendar_sequence.eq((orders::changes + 1).nullable()));
+    let update = update.set((details, rows.amended, rows.order, counted, moved));
     if !is_amended {
         Prepared(update).execute(connection)?;
         return Ok(None);

@@ -4,14 +4,16 @@ use std::collections::HashSet;
 
 use domain::{
     api_key::ClientId,
-    delivery::{Audience, Delivery, DeliveryId, NewDelivery, Recipient},
+    delivery::{Audience, Delivery, DeliveryId, MailSubject, NewDelivery, Recipient},
     order::{EmailAddress, OrderId},
-    ports::{Attempted, Begun, Lease, NewOrder, QueueStats, Retried, Settlement},
+    ports::{
+        Attempted, Begun, Lease, NewOrder, OrderUpdate, QueueStats, Retried, Settlement,
+    },
 };
 use futures_util::future::join_all;
 use time::{Duration, OffsetDateTime};
 
-use crate::order_repo::changing;
+use crate::{ForeignChange, order_repo::changing};
 use crate::samples::{
     self, MICROSECOND, NOW, Storage, at_once, create_to_be_named, create_with_uploads, delivery,
     document, mails, names_order, new_order, recipient, stored,
@@ -486,7 +488,7 @@ pub async fn mail_above_the_limit_waits_and_is_counted_again(storage: &Storage) 
 
     let again = lease_one(storage, due_at).await;
     let begun = begin(storage, std::slice::from_ref(&again), due_at, 1).await;
-    assert_eq!((begun[0].mail_of_hour, begun[0].changes), (Some(1), Some(0)));
+    assert_eq!((begun[0].mail_of_hour, begun[0].sequence), (Some(1), Some(0)));
     assert_eq!(storage.queue.told(&orders).await.unwrap().len(), 2);
     assert!(settle(storage, &again, retry_at(due_at)).await);
     assert_eq!(storage.stats().await.over_limit, 0);
@@ -577,8 +579,8 @@ pub async fn unknown_outcomes_are_counted(storage: &Storage) {
     assert_eq!(listed(storage, false).await[0].unknown_outcomes, 0);
 }
 
-/// An order that has changed since it was read, or is erased, has no changes and remembers no recipient.
-pub async fn recipients_are_remembered_with_the_changes_of_their_orders(storage: &Storage) {
+/// An order that has changed since it was read, or is erased, remembers no recipient.
+pub async fn recipients_of_mails_that_begin_are_remembered(storage: &Storage) {
     let to_service = NewDelivery { audience: Audience::Service, ..delivery(2) };
     enqueue_all(storage, 1, NOW, vec![delivery(1), to_service.clone()]).await;
     enqueue_all(storage, 2, NOW, vec![delivery(1)]).await;
@@ -590,24 +592,91 @@ pub async fn recipients_are_remembered_with_the_changes_of_their_orders(storage:
     storage.admin.erase(erased, NOW, None).await.unwrap();
     let assigned = storage.orders.update(&changing::update(other, NOW, "ASSIGNED")).await;
     let version = assigned.unwrap().unwrap().stored.updated_at;
-    let changes = async |mails: &[(DeliveryId, OffsetDateTime)]| {
+    let sequences = async |mails: &[(DeliveryId, OffsetDateTime)]| {
         let mut begun = storage.queue.begin(mails, NOW, 0).await.unwrap();
         begun.sort_unstable_by_key(|one| one.id);
-        begun.into_iter().map(|one| one.changes).collect::<Vec<_>>()
+        begun.into_iter().map(|one| one.sequence).collect::<Vec<_>>()
     };
-    assert_eq!(changes(&mails).await, [Some(0), Some(0), None, None]);
+    assert_eq!(sequences(&mails).await, [Some(0), Some(0), None, None]);
     let recipient = |order_id, NewDelivery { recipient, audience, .. }: NewDelivery| Recipient {
         order_id,
         address: recipient,
         audience,
+        changes_told: None,
     };
     let told = [recipient(order, delivery(1)), recipient(order, to_service)];
     let orders = [order, other, erased, OrderId(i64::MAX)];
     assert_eq!(storage.queue.told(&orders).await.unwrap(), told);
 
     let current = [mails[0], (mails[2].0, version)];
-    assert_eq!(changes(&current).await, [Some(0), Some(1)]);
+    assert_eq!(sequences(&current).await, [Some(0), Some(0)]);
     let all = [&told[..], &[recipient(other, delivery(1))]].concat();
     assert_eq!(storage.queue.told(&orders).await.unwrap(), all);
-    assert_eq!(changes(&[]).await, []);
+    assert_eq!(sequences(&[]).await, []);
+}
+
+/// A later mail must not tell them again. Other mails leave it.
+pub async fn version_of_told_changes_is_remembered(storage: &Storage) {
+    let of = |subject| NewDelivery { subject, ..delivery(1) };
+    let (changed, note) = (of(MailSubject::Changed), of(MailSubject::NoteAdded));
+    // Both to one recipient, in one call.
+    enqueue_all(storage, 1, NOW, vec![note.clone(), changed, note]).await;
+    let leases = lease(storage, NOW, 10).await;
+    let order = leases[0].delivery.order_id;
+    let told = async || {
+        let told = storage.queue.told(&[order]).await.unwrap();
+        told.into_iter().map(|one| one.changes_told).collect::<Vec<_>>()
+    };
+    begin(storage, &leases[..1], NOW, 0).await;
+    assert_eq!(told().await, [None]);
+    begin(storage, &leases, NOW, 0).await;
+    assert_eq!(told().await, [Some(NOW)]);
+    begin(storage, &leases[2..], NOW, 0).await;
+    assert_eq!(told().await, [Some(NOW)]);
+}
+
+/// Calendars keep the file with the greatest number. A move, a cancellation and its reversal have a greater
+/// one, and other changes leave it.
+pub async fn sequence_grows_with_the_appointment_only(storage: &Storage) {
+    const CHANGES: [(&str, bool); 6] = [
+        ("lender", false),
+        ("ASSIGNED", false),
+        ("place", true),
+        ("CANCELLED", true),
+        ("REINSTATED", true),
+        ("lender again", false),
+    ];
+    let mut order = new_order("F-1", NOW);
+    let id = storage.create(&order).await;
+    samples::dispatch(&*storage.outbox, id, vec![delivery(1)]).await;
+    let leases = lease(storage, NOW, 1).await;
+    let sequence = async || begin(storage, &leases, NOW, 0).await[0].sequence.unwrap();
+    assert_eq!(sequence().await, 0);
+    let mut at = NOW;
+    for (change, grows) in CHANGES {
+        let before = sequence().await;
+        at += Duration::MINUTE;
+        match change {
+            "ASSIGNED" | "CANCELLED" => {
+                let read = samples::order_of(&*storage.queue, id).await.unwrap().unwrap();
+                let update = changing::update(id, read.updated_at, change);
+                storage.orders.update(&OrderUpdate { at, ..update }).await.unwrap().unwrap();
+            }
+            "REINSTATED" => {
+                storage.other_system.change_order(id, ForeignChange::Status("CONFIRMED")).await;
+            }
+            _ => {
+                let details = &mut order.order;
+                match change {
+                    "place" => details.signing.property.address = "9 Elm St".to_owned(),
+                    lender => details.signing.lender = Some(lender.to_owned()),
+                }
+                let read = samples::order_of(&*storage.queue, id).await.unwrap().unwrap();
+                let at = at.max(read.updated_at);
+                storage.orders.change(&samples::amend(id, details.clone(), at)).await.unwrap();
+            }
+        }
+        assert_eq!(sequence().await > before, grows, "{change}");
+        assert!(sequence().await >= before, "{change}");
+    }
 }

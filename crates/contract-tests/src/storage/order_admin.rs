@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, slice::from_ref, sync::Arc};
 
 use domain::{
     api_key::ClientId,
-    delivery::LONGEST_ATTEMPT,
+    delivery::{LONGEST_ATTEMPT, Settling},
     document::StoredDocument,
     order::{Actor, ChangeKind, Due, OrderId, Refusal, Retained, StoredOrder},
     ports::{
@@ -363,7 +363,7 @@ pub async fn webhooks_of_an_erased_order_lose_their_bodies(storage: &Storage) {
         message_key: "m".to_owned(),
         body: Some("F-1".to_owned()),
     };
-    let dispatched = Dispatch { event, mails: vec![], webhooks: vec![webhook] };
+    let dispatched = Dispatch { event, mails: vec![], settling: Settling::NONE, webhooks: vec![webhook] };
     storage.outbox.dispatch(&[dispatched], NOW).await.unwrap();
     let lease = lease_webhooks(storage, NOW).await.remove(0);
     assert_eq!(lease.body.as_deref(), Some("F-1"));
@@ -390,7 +390,7 @@ pub async fn webhook_in_progress_of_an_erased_order_is_counted(storage: &Storage
             message_key,
             body: None,
         }];
-        let dispatched = Dispatch { event, mails: vec![], webhooks };
+        let dispatched = Dispatch { event, mails: vec![], settling: Settling::NONE, webhooks };
         storage.outbox.dispatch(&[dispatched], at).await.unwrap();
         let lease = lease_webhooks(storage, at).await.remove(0);
         condemned(storage.admin.erase(id, NOW, None).await.unwrap());

@@ -3,17 +3,18 @@
 use std::collections::BTreeSet;
 
 use domain::{
-    delivery::NewDelivery,
-    order::{OrderId, Refusal},
-    ports::{Event, EventId, NewOrder, WriteError},
+    delivery::{Delivery, MailContent, MailSubject, NewDelivery, Settling},
+    order::{Actor, OrderId, Refusal, event::MAX_NOTES_OF_A_MAIL},
+    ports::{Dispatch, Event, EventId, NewOrder, OrderUpdate, Settlement, WriteError},
     webhook::EventType,
 };
-use time::Duration;
+use futures_util::future::join_all;
+use time::{Duration, OffsetDateTime};
 
 use crate::{
-    order_repo::{added, addition},
+    order_repo::{added, addition, changing},
     samples::{
-        MICROSECOND, NOW, Storage, WINDOW, at_once, delivery, mails, new_order, record_uploads,
+        self, MICROSECOND, NOW, Storage, WINDOW, at_once, delivery, mails, new_order, record_uploads,
     },
 };
 
@@ -220,4 +221,155 @@ pub async fn mails_of_a_call_are_as_many_as_clients_cause(storage: &Storage) {
     let leases = storage.queue.lease(NOW, Duration::MINUTE, ORDERS * MAILS).await.unwrap();
     let tasks = leases.iter().map(|lease| &lease.delivery.task);
     assert!(tasks.eq(dispatches.iter().flat_map(|one| &one.mails)), "they keep their order");
+}
+
+/// The instants of the events of [`several_events`], in seconds.
+const EVENTS: [i64; 5] = [0, 20, 45, 110, 119];
+
+fn second(second: i64) -> OffsetDateTime {
+    NOW + Duration::seconds(second)
+}
+
+/// Creates an order, and changes it at the [`EVENTS`]. Returns its events.
+async fn several_events(storage: &Storage) -> Vec<EventId> {
+    let order = create(storage, 1).await;
+    let mut seen = NOW;
+    for (at, status) in EVENTS[1..].iter().zip(["A", "B", "C", "D"]) {
+        let update = OrderUpdate { at: second(*at), ..changing::update(order, seen, status) };
+        storage.orders.update(&update).await.unwrap().unwrap();
+        seen = update.at;
+    }
+    let events = storage.outbox.events(second(1_000), 10).await.unwrap();
+    events.into_iter().map(|event| event.id).collect()
+}
+
+/// Returns a mail to the recipient of that number that tells a note.
+fn note(number: usize, text: &str) -> NewDelivery {
+    let content = Some(MailContent::Note { author: Actor::Client, text: text.to_owned() });
+    NewDelivery { subject: MailSubject::NoteAdded, content, ..delivery(number) }
+}
+
+/// Dispatches an event as soon as it has happened, and waits for more news for 30 seconds.
+async fn gather(storage: &Storage, event: EventId, at: i64, mails: Vec<NewDelivery>) {
+    let settling = Settling::of_secs(30);
+    let dispatch = Dispatch { settling, ..samples::mails(event, mails) };
+    assert_eq!(storage.outbox.dispatch(&[dispatch], second(at)).await.unwrap(), [event]);
+}
+
+/// Returns the notes of the mails that wait and the seconds at which they are due, the oldest mail first.
+async fn notes(storage: &Storage) -> Vec<(Vec<String>, i64)> {
+    let listed = storage.queue.list(false, 1_000).await.unwrap().into_iter();
+    let notes = listed.map(|mail| {
+        let notes = mail.task.content.as_ref().map(MailContent::notes).unwrap_or_default();
+        let notes = notes.into_iter().map(|note| note.text).collect();
+        (notes, (mail.due_at - NOW).whole_seconds())
+    });
+    notes.collect()
+}
+
+fn told(notes: &[&str], due: i64) -> (Vec<String>, i64) {
+    (notes.iter().map(ToString::to_string).collect(), due)
+}
+
+/// It leaves 30 seconds after the last of them, and two minutes after the first at the latest. Mails of other
+/// recipients and kinds are their own.
+pub async fn news_that_gather_join_the_mail_that_waits(storage: &Storage) {
+    let events = several_events(storage).await;
+    gather(storage, events[0], 0, vec![note(1, "a"), note(2, "a")]).await;
+    assert_eq!(notes(storage).await, [told(&["a"], 30), told(&["a"], 30)]);
+    let key = |mails: Vec<Delivery>| mails[0].task.message_key.clone();
+    let first = key(storage.queue.list(false, 1).await.unwrap());
+    let early = storage.queue.lease(second(30) - MICROSECOND, Duration::MINUTE, 10).await.unwrap();
+    assert_eq!(early, []);
+
+    let documents = Some(MailContent::Documents(vec![1]));
+    let subject = MailSubject::DocumentsAdded;
+    let other = NewDelivery { subject, content: documents, ..delivery(1) };
+    gather(storage, events[1], 20, vec![note(1, "b"), other, delivery(1)]).await;
+    let kinds = [told(&["a", "b"], 50), told(&["a"], 30), told(&[], 20), told(&[], 50)];
+    assert_eq!(notes(storage).await, kinds);
+    gather(storage, events[2], 45, vec![note(1, "c")]).await;
+    gather(storage, events[3], 110, vec![note(1, "d")]).await;
+    assert_eq!(notes(storage).await[0], told(&["a", "b", "c", "d"], 120));
+    let joined = storage.queue.list(false, 1).await.unwrap();
+    assert_eq!((joined[0].created_at, joined[0].attempts), (NOW, 0));
+    assert_ne!(key(joined), first, "it is another mail");
+}
+
+/// The events of a call, too.
+pub async fn news_of_a_call_gather(storage: &Storage) {
+    let events = several_events(storage).await;
+    let settling = Settling::of_secs(30);
+    let dispatches = ["a", "b", "c"].iter().zip(&events).map(|(text, event)| Dispatch {
+        settling,
+        ..samples::mails(*event, vec![note(1, text)])
+    });
+    let dispatches: Vec<_> = dispatches.collect();
+    storage.outbox.dispatch(&dispatches, second(50)).await.unwrap();
+    assert_eq!(notes(storage).await, [told(&["a", "b", "c"], 75)]);
+    // Without a wait, each is due at once.
+    let dispatches = [samples::mails(events[3], vec![note(2, "d")])];
+    storage.outbox.dispatch(&dispatches, second(115)).await.unwrap();
+    assert_eq!(notes(storage).await[1], told(&["d"], 110));
+}
+
+/// It may have left without them. One that failed for now waits on, and begins anew; one that may have arrived,
+/// or that failed for good, stays as it is.
+pub async fn news_do_not_join_a_mail_that_may_have_left(storage: &Storage) {
+    let events = several_events(storage).await;
+    let lease = async |at: i64| {
+        let leases = storage.queue.lease(second(at), Duration::MINUTE, 10).await.unwrap();
+        <[_; 1]>::try_from(leases).unwrap().into_iter().next().unwrap()
+    };
+    let error = || "451 greylisted".to_owned();
+    gather(storage, events[0], 0, vec![note(1, "a")]).await;
+    let leased = lease(30).await;
+    gather(storage, events[1], 20, vec![note(1, "b")]).await;
+    assert_eq!(notes(storage).await, [told(&["a"], 30), told(&["b"], 50)]);
+    assert!(samples::settle(&*storage.queue, &leased, &Settlement::Done).await);
+
+    let leased = lease(50).await;
+    let retry = Settlement::RetryAt { due_at: second(300), error: error() };
+    assert!(samples::settle(&*storage.queue, &leased, &retry).await);
+    gather(storage, events[2], 45, vec![note(1, "c")]).await;
+    assert_eq!(notes(storage).await, [told(&["b", "c"], 300)]);
+    let [joined] = <[_; 1]>::try_from(storage.queue.list(false, 10).await.unwrap()).unwrap();
+    assert_eq!((joined.attempts, joined.last_error), (0, Some(error())));
+
+    let leased = lease(300).await;
+    let unknown = Settlement::Unknown { due_at: second(400), error: error() };
+    assert!(samples::settle(&*storage.queue, &leased, &unknown).await);
+    gather(storage, events[3], 110, vec![note(1, "d")]).await;
+    assert_eq!(notes(storage).await, [told(&["b", "c"], 400), told(&["d"], 140)]);
+
+    let leased = lease(140).await;
+    let failed = Settlement::Fail { at: second(140), error: error() };
+    assert!(samples::settle(&*storage.queue, &leased, &failed).await);
+    gather(storage, events[4], 119, vec![note(1, "e")]).await;
+    assert_eq!(notes(storage).await, [told(&["b", "c"], 400), told(&["e"], 149)]);
+}
+
+/// None is lost, and none is told twice.
+pub async fn concurrent_workers_gather_news_in_one_mail(storage: &Storage) {
+    let events = several_events(storage).await;
+    let workers = events.iter().zip(["a", "b", "c", "d", "e"]).map(|(&event, text)| async move {
+        gather(storage, event, 120, vec![note(1, text), note(2, text)]).await;
+    });
+    join_all(workers).await;
+    let mut gathered = notes(storage).await;
+    gathered.iter_mut().for_each(|(notes, _)| notes.sort_unstable());
+    let all = ["a", "b", "c", "d", "e"].map(str::to_owned);
+    let [one, two] = <[_; 2]>::try_from(gathered).unwrap();
+    assert!(one.0 == all && two.0 == all, "{one:?} {two:?}");
+}
+
+/// Each mail has a bound.
+pub async fn notes_that_one_mail_cannot_tell_have_another(storage: &Storage) {
+    let events = several_events(storage).await;
+    let half = "x".repeat(MAX_NOTES_OF_A_MAIL / 2);
+    for (event, at) in events.into_iter().zip(EVENTS).take(4) {
+        gather(storage, event, at, vec![note(1, &half)]).await;
+    }
+    let numbers: Vec<_> = notes(storage).await.iter().map(|(notes, _)| notes.len()).collect();
+    assert_eq!(numbers, [2, 2]);
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use domain::{
     api_key::{ClientId, Owner},
+    delivery::Settling,
     ports::{
         Cursor, DeliveryPageQuery, Dispatch, EndpointEffect, NewWebhookDelivery, PartyAttempts,
         Retried, Settlement, WebhookLease, WebhookSlots,
@@ -95,7 +96,7 @@ pub async fn webhook_of_an_event_is_due_at_once(storage: &Storage) {
         message_key: "m".to_owned(),
         body: Some("{}".to_owned()),
     };
-    let dispatch = || Dispatch { event, mails: Vec::new(), webhooks: vec![webhook.clone()] };
+    let dispatch = || Dispatch { event, mails: Vec::new(), settling: Settling::NONE, webhooks: vec![webhook.clone()] };
     for dispatched in [1, 0] {
         let removed = storage.outbox.dispatch(&[dispatch()], NOW).await.unwrap();
         assert_eq!(removed.len(), dispatched);
@@ -338,7 +339,7 @@ pub async fn removed_endpoint_leaves_no_webhook(storage: &Storage) {
         body: Some("{}".to_owned()),
     };
     let webhooks = vec![webhook(removed), webhook(kept)];
-    let dispatch = Dispatch { event, mails: Vec::new(), webhooks };
+    let dispatch = Dispatch { event, mails: Vec::new(), settling: Settling::NONE, webhooks };
     assert_eq!(storage.outbox.dispatch(&[dispatch], NOW).await.unwrap(), [event]);
     let queue = &storage.webhook_queue;
     let left = queue.list(false, 10).await.unwrap();

@@ -19,6 +19,12 @@ impl Order {
         changed.sort_unstable();
         changed
     }
+
+    /// Returns whether an amendment moves the appointment: to another time or zone, or to another place.
+    pub fn is_moved_by(&self, amended: &Self) -> bool {
+        self.appointment != amended.appointment
+            || self.signing.signing_location() != amended.signing.signing_location()
+    }
 }
 
 fn fields(order: &Order) -> BTreeMap<String, Value> {
@@ -53,6 +59,37 @@ mod tests {
         change(&mut request);
         let request: OrderRequest = serde_json::from_value(request).unwrap();
         *request.parse().unwrap().order
+    }
+
+    #[test]
+    fn appointment_moves_with_its_time_or_place_only() {
+        let before = order(|_| ());
+        for (name, value, moves) in [
+            ("specificTime", json!("15:00"), true),
+            ("signingDate", json!("2027-03-09"), true),
+            ("signingTimeType", json!("anytime"), true),
+            ("timeZoneId", json!("America/Denver"), true),
+            ("city", json!("Austin"), true),
+            ("lender", json!("A bank"), false),
+            ("signerName", json!("Jane Roe"), false),
+        ] {
+            let after = order(|request| request["signingDetailsFormData"][name] = value.clone());
+            assert_eq!(before.is_moved_by(&after), moves, "{name}");
+        }
+        // The same place, written otherwise.
+        let same = order(|request| {
+            let details = &mut request["signingDetailsFormData"];
+            for (signing, property) in [
+                ("signingAddress", "propertyAddress"),
+                ("signingCity", "city"),
+                ("signingState", "state"),
+                ("signingZipcode", "zipcode"),
+            ] {
+                details[signing] = details[property].clone();
+            }
+            details["isPropertyAddressSame"] = json!(false);
+        });
+        assert!(!before.is_moved_by(&same));
     }
 
     #[test]

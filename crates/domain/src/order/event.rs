@@ -1,5 +1,7 @@
 //! The events of an order, and the data that webhooks and mails get with them.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -9,7 +11,10 @@ use super::{
 };
 use crate::api_key::{ClientId, Party};
 
-conceal!(MailContent, NotaryThen);
+conceal!(MailContent, NoteThen, NotaryThen);
+
+/// Most bytes of the notes of one mail. Further ones have another.
+pub const MAX_NOTES_OF_A_MAIL: usize = 64 * 1024;
 
 /// The type of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -182,10 +187,52 @@ pub enum MailContent {
         /// Its text.
         text: String,
     },
-    /// The positions of the documents that arrived.
+    /// Several notes, the oldest first.
+    Notes(Vec<NoteThen>),
+    /// The positions of the documents that arrived, or were withdrawn.
     Documents(Vec<u32>),
     /// The notary after a change of status or notary. The database writes it.
     Notary(NotaryThen),
+}
+
+/// A note that a mail tells.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NoteThen {
+    /// The side that wrote it.
+    pub author: Actor,
+    /// Its text.
+    pub text: String,
+}
+
+impl MailContent {
+    /// Returns the content of one mail with the news of both: the values before the first change, and all
+    /// documents or notes. `None` if they do not belong together, or are too much.
+    pub(crate) fn joined(&self, later: &Self) -> Option<Self> {
+        match (self, later) {
+            (Self::Previous(_), Self::Previous(_)) => return Some(self.clone()),
+            (Self::Documents(first), Self::Documents(later)) => {
+                let all: BTreeSet<u32> = first.iter().chain(later).copied().collect();
+                return Some(Self::Documents(all.into_iter().collect()));
+            }
+            _ => {}
+        }
+        let (first, later) = (self.notes(), later.notes());
+        let are_notes = !first.is_empty() && !later.is_empty();
+        let notes = [first, later].concat();
+        let length: usize = notes.iter().map(|note| note.text.len()).sum();
+        (are_notes && length <= MAX_NOTES_OF_A_MAIL).then_some(Self::Notes(notes))
+    }
+
+    /// Returns the notes, the oldest first.
+    pub fn notes(&self) -> Vec<NoteThen> {
+        match self {
+            Self::Note { author, text } => {
+                vec![NoteThen { author: *author, text: text.clone() }]
+            }
+            Self::Notes(notes) => notes.clone(),
+            Self::Previous(_) | Self::Documents(_) | Self::Notary(_) => Vec::new(),
+        }
+    }
 }
 
 /// The notary of an order at the instant of a change: a mail may wait while the order gets another one.

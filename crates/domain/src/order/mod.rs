@@ -208,6 +208,15 @@ impl SigningContacts {
             .cloned()
             .collect()
     }
+
+    /// Returns whether an address is that of the observer, and of no contact. An observer cannot sign in.
+    pub fn is_only_observer(&self, address: &EmailAddress) -> bool {
+        let in_house = self.in_house_contact.iter().chain(&self.in_house_contact2);
+        let contacts = in_house.filter_map(|contact| contact.email.as_ref());
+        let mut contacts = std::iter::once(&self.order_contact_email).chain(contacts);
+        let is_observer = self.observer.as_ref().is_some_and(|one| one.is_same_as(address));
+        is_observer && !contacts.any(|contact| contact.is_same_as(address))
+    }
 }
 
 /// A contact. At least one field is present.

@@ -43,6 +43,8 @@ pub const PENDING: &str =
 pub const WEBHOOKS: [&str; 2] =
     ["--webhook-allow=127.0.0.1", "--secrets-key=AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="];
 
+/// Has mails about changed fields, documents and notes leave at once: most tests do not wait for more news.
+pub const AT_ONCE: &str = "--mail-settle-secs=0";
 /// Bars file numbers for longer than any test takes.
 pub const LONG_WINDOW: &str = "--duplicate-window-secs=86400";
 /// Ends a test that would wait for ever. No machine is so slow that it needs this long.
@@ -206,7 +208,7 @@ impl TestApp {
 pub fn settings(wiring: &Wiring, defaults: &[&str], flags: &[&str]) -> Settings {
     let data = format!("--data-dir={}", wiring.data().display());
     let overridden: Vec<&str> = flags.iter().filter_map(|flag| flag.split('=').next()).collect();
-    let own = ["--listen=127.0.0.1:0", "--ops-listen=127.0.0.1:0", &data];
+    let own = ["--listen=127.0.0.1:0", "--ops-listen=127.0.0.1:0", AT_ONCE, &data];
     let own = own.iter().chain(defaults).map(|&flag| flag.to_owned()).chain(wiring.flags());
     let own = own.filter(|flag| !overridden.contains(&flag.split('=').next().unwrap()));
     let all = ["notary-orders".to_owned()].into_iter().chain(own);

@@ -11,7 +11,7 @@ use std::{
 use serde_json::{Value, json};
 
 use crate::{
-    harness::{Api, client_without_pool, eventually_async},
+    harness::{AT_ONCE, Api, client_without_pool, eventually_async},
     wiring::Wiring,
 };
 
@@ -20,7 +20,7 @@ use crate::{
 pub fn notary_orders(wiring: &Wiring, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_notary-orders"));
     command.env_clear().envs(wiring.environment()).arg("--data-dir").arg(wiring.data());
-    let own = ["--listen=127.0.0.1:0", "--ops-listen=127.0.0.1:0", "--drain-secs=0"]
+    let own = ["--listen=127.0.0.1:0", "--ops-listen=127.0.0.1:0", "--drain-secs=0", AT_ONCE]
         .map(str::to_owned)
         .into_iter()
         .chain(wiring.flags());

@@ -1,5 +1,7 @@
 //! The mails about an order.
 
+mod gathering;
+
 use domain::{
     api_key::Scope,
     order::{EmailAddress, SigningServiceId},

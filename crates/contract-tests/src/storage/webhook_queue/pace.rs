@@ -12,7 +12,7 @@ use std::{
 use async_trait::async_trait;
 use domain::{
     api_key::{ClientId, Owner, Party},
-    delivery::Mails,
+    delivery::{Mails, Settling},
     ports::{
         Clock, Entropy, NewEndpoint, NewOrder, SecretBox, Unreadable, UrlRefused, WebhookAnswer,
         WebhookError, WebhookRequest, WebhookSender,
@@ -138,6 +138,7 @@ async fn create_orders(storage: &Storage, clients: i64, numbers: Range<usize>) {
         clock: machine.clone(),
         entropy: machine,
         mails: Mails::Full,
+        settling: Settling::NONE,
     };
     while !dispatch.step().await.result.unwrap().events.is_empty() {}
 }

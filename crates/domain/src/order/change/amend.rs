@@ -68,6 +68,7 @@ impl Amendment {
         let order = Order { trace: found.trace.clone(), ..(*self.order).clone() };
         Ok(Some(OrderEffects {
             at: Some(at),
+            moves_appointment: found.is_moved_by(&self.order),
             order: Some(Box::new(order)),
             range: Some(AddedRange::NOTHING),
             entry: Some(before.entry(ChangeKind::Changed(changed), Actor::Client, at)),
@@ -128,6 +129,7 @@ mod tests {
         let entry = effects.entry.unwrap();
         assert_eq!(entry.kind, ChangeKind::Changed(changed.clone()));
         assert_eq!(entry.actor, Actor::Client);
+        assert!(!effects.moves_appointment);
         let [event] = &effects.events[..] else { panic!() };
         assert_eq!(event.event, EventType::OrderChanged);
         assert_eq!(event.change, Some(EventChange::Fields { changed }));

@@ -10,7 +10,7 @@ use super::{
 use crate::{
     document::{DocumentKind, MAX_DOCUMENTS_PER_ORDER, StoredDocument},
     order::{
-        event::{EventChange, EventType},
+        event::{EventChange, EventType, MailContent},
         stored::{Actor, ChangeKind, OrderChange, OrderStatus},
     },
     precondition::OrderPrecondition,
@@ -98,8 +98,9 @@ impl NewDocuments {
         };
         let (entry, event) = match (kind, replaces) {
             (DocumentKind::ToSign, None) => {
-                let event = EventType::DocumentsAdded;
-                (None, NewEvent { event, change: None, content: None })
+                let (event, positions) = (EventType::DocumentsAdded, positions.clone().collect());
+                let content = Some(MailContent::Documents(positions));
+                (None, NewEvent { event, change: None, content })
             }
             (DocumentKind::ToSign, Some(_)) => {
                 recorded(EventType::DocumentsReplaced, ChangeKind::DocumentsReplaced)
@@ -174,8 +175,8 @@ mod tests {
     fn addition_to_sign_has_an_event_and_no_entry() {
         let effects = added(&new(DocumentKind::ToSign, None, 1), &before());
         assert_eq!((effects.entry, effects.replaced), (None, None));
-        let event = EventType::DocumentsAdded;
-        assert_eq!(effects.events, [NewEvent { event, change: None, content: None }]);
+        let (event, content) = (EventType::DocumentsAdded, MailContent::Documents(vec![2]));
+        assert_eq!(effects.events, [NewEvent { event, change: None, content: Some(content) }]);
     }
 
     #[test]

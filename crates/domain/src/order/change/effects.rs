@@ -19,6 +19,8 @@ pub struct OrderEffects {
     pub at: Option<OffsetDateTime>,
     /// The client's data in place of the stored one.
     pub order: Option<Box<Order>>,
+    /// Whether that moves the appointment.
+    pub moves_appointment: bool,
     /// The end of the hold in place of the stored one.
     pub held_until: Option<Option<OffsetDateTime>>,
     /// Whether the version stays: the change is not one of people.

@@ -27,9 +27,10 @@ pub struct Begun {
     /// `None` if it is not counted: it was counted before and did not wait for the limit, or its
     /// reader is a signing service, whose addresses the operator recorded.
     pub mail_of_hour: Option<u64>,
-    /// The number of changes of its order. `None` if the order is erased or no more the one that was
-    /// read, or another transaction is changing it.
-    pub changes: Option<u32>,
+    /// The number of changes that its order had when its appointment last changed: when it was moved, cancelled or
+    /// reinstated. 0 for one that was not. `None` if the order is erased or no more the one that was read, or
+    /// another transaction is changing it.
+    pub sequence: Option<u32>,
 }
 
 /// The outcome of an operator's retry.
@@ -163,8 +164,8 @@ pub trait DeliveryQueue: Send + Sync {
     ) -> Result<(), StoreError>;
 
     /// Counts mails that are about to leave, each with the version (`updated_at`) of its order that was
-    /// read. Remembers the recipients of those that may leave, durably: a later cancellation tells them.
-    /// Leaves out deliveries that are gone.
+    /// read. Remembers the recipients of those that may leave, durably: a later cancellation tells them. Those
+    /// about changed fields are remembered with the version of the order. Leaves out deliveries that are gone.
     ///
     /// An implementation guarantees:
     /// - A mail may leave if its order still has that version, and it is within `limit` mails of the

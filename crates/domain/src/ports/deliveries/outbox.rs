@@ -3,7 +3,7 @@ use time::OffsetDateTime;
 
 use crate::ports::{NewWebhookDelivery, StoreError};
 use crate::{
-    delivery::{MailContent, NewDelivery},
+    delivery::{MailContent, NewDelivery, Settling},
     order::OrderId,
     webhook::{EventChange, EventType},
 };
@@ -36,6 +36,8 @@ pub struct Dispatch {
     pub event: EventId,
     /// Its mails.
     pub mails: Vec<NewDelivery>,
+    /// How long those of them wait for more whose news gather.
+    pub settling: Settling,
     /// Its webhooks: at most one for an endpoint.
     pub webhooks: Vec<NewWebhookDelivery>,
 }
@@ -55,11 +57,18 @@ pub trait Outbox: Send + Sync {
     async fn events(&self, now: OffsetDateTime, limit: usize) -> Result<Vec<Event>, StoreError>;
 
     /// Removes events and adds their deliveries to the queues, in one atomic, durable step. The
-    /// deliveries are as old as their event, and due at `now` at the latest. Returns the removed events.
+    /// deliveries are as old as their event, and due at `now` at the latest, but for mails whose news gather:
+    /// they are due when their news have [settled](Settling). Returns the removed events.
+    ///
+    /// News that gather [join](NewDelivery::join) the newest mail of their order, kind and recipient that waits.
+    /// One that a worker has leased, that failed for good, or whose outcome is unknown does not wait. The joined mail is as
+    /// old as before, has no failed attempts, and is due when all its news have settled, and not earlier
+    /// than before.
     ///
     /// An implementation guarantees, over any number of processes:
     /// - Of concurrent calls with one event, one removes it and adds its deliveries.
     /// - An event that is not there any more adds none.
+    /// - Of concurrent calls with news that gather, one adds the mail, and the others join it.
     async fn dispatch(
         &self,
         dispatches: &[Dispatch],

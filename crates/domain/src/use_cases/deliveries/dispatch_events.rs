@@ -9,7 +9,7 @@ use time::{Duration, OffsetDateTime};
 
 use crate::{
     api_key::Party,
-    delivery::{Audience, MailContent, MailSubject, Mails, NewDelivery, Recipient},
+    delivery::{Audience, MailContent, MailSubject, Mails, NewDelivery, Recipient, Settling},
     order::{EmailAddress, OrderId, StoredOrder},
     ports::{
         Clock, DeliveryQueue, Dispatch, Entropy, Event, NewWebhookDelivery, Outbox, ServiceRepo,
@@ -64,6 +64,8 @@ pub struct DispatchEvents {
     pub entropy: Arc<dyn Entropy>,
     /// The mails that are sent.
     pub mails: Mails,
+    /// How long mails wait whose news gather.
+    pub settling: Settling,
 }
 
 impl DispatchEvents {
@@ -145,12 +147,14 @@ impl DispatchEvents {
                 Some(Ok(order)) => dispatches.push(Dispatch {
                     event: id,
                     mails: self.mails(event, order, &services, &told),
+                    settling: self.settling,
                     webhooks: self.webhooks(event, order, &endpoints)?,
                 }),
                 // An erased order has no recipients, but of its erasure.
                 None => dispatches.push(Dispatch {
                     event: id,
                     mails: vec![],
+                    settling: self.settling,
                     webhooks: self.webhooks_of_erasure(event, &endpoints)?,
                 }),
             }
@@ -167,12 +171,14 @@ impl DispatchEvents {
         Ok((removed, orders.into_iter().filter_map(unreadable).collect()))
     }
 
-    /// Returns the addresses that know the orders of these events, if those are cancelled.
+    /// Returns the addresses that know the orders of these events, if those are cancelled or have changed
+    /// fields.
     async fn told(&self, events: &[Event]) -> Result<Vec<Recipient>, StoreError> {
-        let concerns_all = |Event { event, change, .. }: &&Event| {
-            MailSubject::of(*event, change.as_ref()) == Some(MailSubject::Cancelled)
+        let depends_on_it = |Event { event, change, .. }: &&Event| {
+            let subject = MailSubject::of(*event, change.as_ref());
+            matches!(subject, Some(MailSubject::Cancelled | MailSubject::Changed))
         };
-        let orders = events.iter().filter(concerns_all).map(|event| event.order_id);
+        let orders = events.iter().filter(depends_on_it).map(|event| event.order_id);
         match Vec::from_iter(orders.collect::<BTreeSet<_>>()) {
             none if none.is_empty() => Ok(Vec::new()),
             orders => self.queue.told(&orders).await,
@@ -181,8 +187,8 @@ impl DispatchEvents {
 
     /// Returns a mail for each address of the sides that get the news. An address of both gets one, that
     /// of the service, which has more. A cancellation goes to the addresses that know the order, and to no
-    /// other: whoever was removed since must not keep the appointment. A test order is no real signing, so
-    /// it has none.
+    /// other: whoever was removed since must not keep the appointment. Changes that an earlier mail has told,
+    /// because it left just now, have none. A test order is no real signing, so it has none either.
     fn mails(
         &self,
         event: &Event,
@@ -194,11 +200,6 @@ impl DispatchEvents {
         let Some(subject) = subject.filter(|it| !order.is_test && self.mails.include(*it)) else {
             return Vec::new();
         };
-        if subject == MailSubject::NotaryAssigned
-            && !subject.is_true_of(event.content.as_ref(), order)
-        {
-            return Vec::new();
-        }
         let is_for = |audience| subject.is_for(audience, event.change.as_ref());
         let content = match &event.change {
             Some(EventChange::Documents { documents, .. }) => {
@@ -206,6 +207,15 @@ impl DispatchEvents {
             }
             _ => event.content.clone(),
         };
+        let is_conditional = matches!(
+            subject,
+            MailSubject::NotaryAssigned
+                | MailSubject::DocumentWithdrawn
+                | MailSubject::SignedDocumentWithdrawn
+        );
+        if is_conditional && !subject.is_true_of(content.as_ref(), order) {
+            return Vec::new();
+        }
         let own = services.iter().filter(|one| one.id == order.order.signing_service_id);
         let own = own.filter(|_| is_for(Audience::Service));
         let dispatchers: Vec<_> = own.flat_map(|service| &service.emails).collect();
@@ -217,12 +227,23 @@ impl DispatchEvents {
         let clients = clients.map(|email| (email, Audience::Client));
         let dispatchers = dispatchers.iter().map(|email| (*email, Audience::Service));
         let mut recipients: Vec<_> = clients.chain(dispatchers).collect();
-        if subject == MailSubject::Cancelled {
-            for one in told.iter().filter(|one| one.order_id == order.id) {
-                if !recipients.iter().any(|(known, _)| known.is_same_as(&one.address)) {
-                    recipients.push((&one.address, one.audience));
+        let told = told.iter().filter(|one| one.order_id == order.id);
+        match subject {
+            MailSubject::Changed => {
+                let is_told = |one: &&Recipient| one.changes_told >= Some(event.created_at);
+                let told: Vec<_> = told.filter(is_told).collect();
+                recipients.retain(|(address, _)| {
+                    !told.iter().any(|one| one.address.is_same_as(address))
+                });
+            }
+            MailSubject::Cancelled => {
+                for one in told {
+                    if !recipients.iter().any(|(known, _)| known.is_same_as(&one.address)) {
+                        recipients.push((&one.address, one.audience));
+                    }
                 }
             }
+            _ => {}
         }
         let mail = |(recipient, audience): (&EmailAddress, _)| NewDelivery {
             message_key: webhook::message_key(&*self.entropy),

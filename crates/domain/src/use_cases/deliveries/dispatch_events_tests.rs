@@ -7,7 +7,8 @@ use crate::{
     ports::{
         EventId, MockDeliveryQueue, MockOutbox, MockServiceRepo, MockWebhookRepo, UnclearRejection,
     },
-    test_support::{CountingEntropy, clock, endpoint, stored_order},
+    document::StoredDocument,
+    test_support::{CountingEntropy, clock, document, endpoint, stored_order},
     webhook::{ChangedOrder, DisabledBy, EndpointId, EventType},
 };
 
@@ -85,6 +86,7 @@ fn use_case(outbox: MockOutbox, queue: MockDeliveryQueue) -> DispatchEvents {
         clock: clock(NOW),
         entropy: Arc::new(CountingEntropy::default()),
         mails: Mails::Full,
+        settling: Settling::of_secs(30),
     }
 }
 
@@ -279,6 +281,7 @@ async fn change_of_an_order_reaches_both_parties() {
             order_id: OrderId(number),
             address: address.to_owned().try_into().unwrap(),
             audience: Audience::Service,
+            changes_told: None,
         };
         Ok(vec![told(1, "before@service.example.com"), told(2, "other@service.example.com")])
     });
@@ -427,7 +430,9 @@ async fn changed_details_reach_webhooks_as_pointers_and_mails_with_the_values_be
         assert_eq!(told, [(1, Some(change.clone())), (2, Some(change.clone()))]);
         Ok(ids(dispatches))
     });
-    let dispatch = use_case(outbox, whole_orders());
+    let mut queue = whole_orders();
+    queue.expect_told().returning(|_| Ok(Vec::new()));
+    let dispatch = use_case(outbox, queue);
     let mut dispatch = DispatchEvents { endpoints: Arc::new(endpoints_of(endpoints)), ..dispatch };
     dispatch.step().await.result.unwrap();
 }
@@ -467,4 +472,82 @@ async fn erasure_reaches_both_parties() {
     let dispatch = use_case(outbox, queue);
     let mut dispatch = DispatchEvents { endpoints: Arc::new(endpoints_of(endpoints)), ..dispatch };
     dispatch.step().await.result.unwrap();
+}
+
+/// It left between the change and this step, and had the order as the change left it.
+#[tokio::test]
+async fn change_that_a_mail_has_told_has_no_other() {
+    for (told, expected) in [
+        (None, 2),
+        (Some(NOW - Duration::MICROSECOND), 2),
+        (Some(NOW), 1),
+        (Some(NOW + Duration::MICROSECOND), 1),
+    ] {
+        let change = EventChange::Fields { changed: vec!["/utcTimeDate".to_owned()] };
+        let found =
+            Event { event: EventType::OrderChanged, change: Some(change.clone()), ..event(1) };
+        let mut outbox = MockOutbox::new();
+        outbox.expect_events().returning(move |_, _| Ok(vec![found.clone()]));
+        outbox.expect_dispatch().once().returning(move |dispatches, _| {
+            let mails = &dispatches[0].mails;
+            assert_eq!(mails.len(), expected, "{told:?}");
+            assert!(mails.iter().any(|mail| mail.recipient.as_str().starts_with("dispatch@")));
+            assert_eq!(dispatches[0].settling, Settling::of_secs(30));
+            Ok(ids(dispatches))
+        });
+        let mut queue = whole_orders();
+        queue.expect_told().once().returning(move |orders| {
+            let address = "ESCROW@title.example.com".to_owned().try_into().unwrap();
+            let audience = Audience::Client;
+            Ok(vec![Recipient { order_id: orders[0], address, audience, changes_told: told }])
+        });
+        use_case(outbox, queue).step().await.result.unwrap();
+    }
+}
+
+/// The other side has a copy that it should not use.
+#[tokio::test]
+async fn withdrawal_is_told_if_the_other_side_had_fetched_the_document() {
+    const SERVICE: &[&str] = &["Escrow@title.example.com", "dispatch@service.example.com"];
+    const CLIENT: &[&str] = &["escrow@title.example.com"];
+    const NONE: &[&str] = &[];
+    for (actor, is_fetched, is_erased, recipients) in [
+        (Actor::Client, true, false, SERVICE),
+        (Actor::Client, false, false, NONE),
+        // The operator keeps it no longer.
+        (Actor::Client, true, true, NONE),
+        (Actor::Service, true, false, CLIENT),
+        (Actor::Service, false, false, NONE),
+    ] {
+        let change = EventChange::Documents { documents: vec![1], actor };
+        let event_type = EventType::DocumentWithdrawn;
+        let found = Event { event: event_type, change: Some(change.clone()), ..event(1) };
+        let mut outbox = MockOutbox::new();
+        outbox.expect_events().returning(move |_, _| Ok(vec![found.clone()]));
+        outbox.expect_dispatch().once().returning(move |dispatches, _| {
+            let mails = dispatches[0].mails.iter();
+            let to: Vec<_> = mails.map(|mail| mail.recipient.as_str()).collect();
+            assert_eq!(to, recipients, "{actor:?} {is_fetched} {is_erased}");
+            Ok(ids(dispatches))
+        });
+        let mut queue = MockDeliveryQueue::new();
+        queue.expect_orders().returning(move |_| {
+            let kept = document("kept", NOW);
+            let withdrawn = StoredDocument {
+                key: None,
+                withdrawn_at: Some(NOW),
+                is_erased,
+                first_downloaded_at: is_fetched.then_some(NOW),
+                ..document("gone", NOW)
+            };
+            let (documents, others) = (vec![kept.clone(), withdrawn], vec![kept.clone(), kept]);
+            let (documents, signed_documents) = match actor {
+                Actor::Client => (documents, others),
+                _ => (others, documents),
+            };
+            let order = StoredOrder { documents, signed_documents, ..stored_order(NOW) };
+            Ok(vec![(OrderId(1), Ok(order))])
+        });
+        use_case(outbox, queue).step().await.result.unwrap();
+    }
 }

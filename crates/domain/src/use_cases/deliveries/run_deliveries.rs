@@ -291,7 +291,7 @@ impl RunDeliveries {
         if let Some(number) = number.filter(|&number| limit > 0 && number > limit) {
             return Ok(LeasedMail::AboveLimit(number));
         }
-        let Some(sequence) = begun.and_then(|one| one.changes) else {
+        let Some(sequence) = begun.and_then(|one| one.sequence) else {
             return Err(NotifyError::Transient("the order is being changed".into()));
         };
         let task = &delivery.task;

@@ -61,7 +61,7 @@ fn lease(delivery: Delivery) -> Lease {
 }
 
 fn begun(id: DeliveryId, mail_of_hour: Option<u64>) -> Begun {
-    Begun { id, mail_of_hour, changes: Some(7) }
+    Begun { id, mail_of_hour, sequence: Some(7) }
 }
 
 fn notifier(reply: fn() -> Result<(), NotifyError>) -> MockNotifier {
@@ -241,7 +241,7 @@ async fn mail_to_an_address_that_was_removed_leaves_only_for_a_cancellation() {
 #[tokio::test]
 async fn mail_of_an_order_that_is_being_changed_is_retried() {
     let mut queue = queue_of(vec![lease(delivery(NOW))]);
-    let changed = |id| Begun { changes: None, ..begun(id, None) };
+    let changed = |id| Begun { sequence: None, ..begun(id, None) };
     queue.expect_begin().once().returning(move |mails, _, _| Ok(vec![changed(mails[0].0)]));
     let use_case = use_case(queue, MockNotifier::new(), found);
     let settled = attempts(&use_case).await.remove(0).attempted.settlement;

@@ -41,7 +41,7 @@ fn lease(number: i64) -> Lease {
 }
 
 fn begun(&(id, _): &(DeliveryId, OffsetDateTime)) -> Begun {
-    Begun { id, mail_of_hour: None, changes: Some(0) }
+    Begun { id, mail_of_hour: None, sequence: Some(0) }
 }
 
 /// Returns a queue of deliveries from 1 to `last`, and the limits of its leases.
