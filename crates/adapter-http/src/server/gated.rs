@@ -82,7 +82,7 @@ impl<Io: AsyncRead + Unpin> AsyncRead for Gated<Io> {
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         match this.connection.reading(context) {
-            Reading::Everything => {
+            Reading::Once => {
                 // The permit of the body bounds its memory, too.
                 this.large_head = None;
                 let before = buffer.filled().len();
