@@ -510,7 +510,7 @@ async fn failing_disk_is_unavailable() {
 
 #[actix_web::test]
 async fn texts_and_names_of_a_form_are_bounded_together() {
-    let json = |name, size| text(name, &format!("{{\"userId\":\"{}\"}}", "x".repeat(size)));
+    let json = |name: &str, size| text(name, &format!("{{\"userId\":\"{}\"}}", "x".repeat(size)));
     let contacts = json("signingContactsFormData", 128 * 1024);
     assert_eq!(code(&(contacts.clone() + &json("requestedBy", 127 * 1024))).await, None);
     assert_eq!(code(&(contacts + &json("requestedBy", 128 * 1024))).await, TOO_LARGE);
