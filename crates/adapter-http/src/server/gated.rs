@@ -85,10 +85,7 @@ impl<Io: AsyncRead + Unpin> AsyncRead for Gated<Io> {
             Reading::Once => {
                 // The permit of the body bounds its memory, too.
                 this.large_head = None;
-                let before = buffer.filled().len();
-                ready!(Pin::new(&mut this.io).poll_read(context, buffer))?;
-                this.connection.has_read(Some(buffer.filled().len() - before));
-                Poll::Ready(Ok(()))
+                this.read_up_to(usize::MAX, context, buffer)
             }
             Reading::UpTo(bytes) => {
                 this.large_head = None;
