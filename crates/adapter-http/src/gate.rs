@@ -3,12 +3,16 @@
 //! actix reads up to 128 KiB ahead of what it decodes, and has no setting for it. Its buffer grows to twice as much
 //! and keeps that size until the connection ends, long after the permit of a body. So the gate lets actix read what
 //! fits into a small buffer only. Without a permit, it counts what actix has read since it last had nothing left to
-//! decode. With one, it lets actix read once whenever the handler waits for more. It looks at no byte, so it cannot
+//! decode. With one, it lets actix read a step whenever the handler waits for more. It looks at no byte, so it cannot
 //! disagree with actix about a request.
 
 /// Bytes that every connection may hold. They fit into the buffer of 8 KiB that actix allocates for each, which
 /// it enlarges when less than 1 KiB is free.
 const FREE: usize = 7 * 1024;
+
+/// Bytes of a body with a permit that actix may read before its handler waits for more. The buffer has at most
+/// twice as much.
+const STEP: usize = FREE;
 
 /// Maximum size of a head in bytes. A head over [`FREE`] needs one of [`LARGE_HEADS`] permits.
 const MAX_HEAD: usize = 16 * 1024;
@@ -20,8 +24,6 @@ pub(crate) const LARGE_HEADS: usize = 512;
 /// A part of a connection that actix may read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reading {
-    /// What fits into the buffer of actix: the handler of a body with a permit waits for it.
-    Once,
     /// Up to this number of bytes.
     UpTo(usize),
     /// Up to this number of bytes, with a permit of a large head.
@@ -42,8 +44,8 @@ enum Mode {
     Closed,
     /// The body of the request in progress has a permit.
     Open {
-        /// Whether the handler has got all that actix has decoded, and waits for more.
-        is_awaited: bool,
+        /// Bytes that actix may read before the handler waits for more.
+        left: usize,
     },
     /// The rest of a body belongs to a request that is answered. Its connection ends with the answer.
     Discarding,
@@ -65,8 +67,8 @@ impl Gate {
     /// Returns what actix may read now. `is_idle` tells whether there is no request in progress.
     pub(crate) fn next(&mut self, is_idle: bool) -> Reading {
         match self.mode {
-            Mode::Open { is_awaited: true } => return Reading::Once,
-            Mode::Open { is_awaited: false } => return Reading::Later,
+            Mode::Open { left: 0 } => return Reading::Later,
+            Mode::Open { left } => return Reading::UpTo(left),
             Mode::Discarding => return Reading::Nothing,
             Mode::Closed => {}
         }
@@ -103,8 +105,8 @@ impl Gate {
             Some(bytes) => {
                 self.held = self.held.saturating_add(bytes);
                 self.has_decoded = false;
-                if let Mode::Open { is_awaited } = &mut self.mode {
-                    *is_awaited = false;
+                if let Mode::Open { left } = &mut self.mode {
+                    *left = left.saturating_sub(bytes);
                 }
             }
             None => self.has_decoded |= is_idle,
@@ -119,14 +121,14 @@ impl Gate {
     /// Opens the gate for the body of the request in progress.
     pub(crate) fn open(&mut self) {
         if self.mode == Mode::Closed {
-            self.mode = Mode::Open { is_awaited: false };
+            self.mode = Mode::Open { left: 0 };
         }
     }
 
     /// Notes that the handler has got all that actix has decoded of the body, and waits for more.
     pub(crate) fn body_is_awaited(&mut self) {
-        if let Mode::Open { is_awaited } = &mut self.mode {
-            *is_awaited = true;
+        if let Mode::Open { left } = &mut self.mode {
+            *left = STEP;
         }
     }
 
@@ -214,8 +216,7 @@ mod tests {
         for _ in 0..100 {
             assert_eq!(gate.next(false), Reading::Later);
             gate.body_is_awaited();
-            assert_eq!(gate.next(false), Reading::Once);
-            gate.has_read(Some(8_192), false);
+            assert_eq!(read_all(&mut gate, false), STEP);
         }
     }
 
@@ -227,7 +228,7 @@ mod tests {
         gate.request_begins();
         gate.open();
         gate.body_is_awaited();
-        gate.has_read(Some(8_192), false);
+        read_all(&mut gate, false);
         gate.close();
         gate.body_is_awaited();
         // The end of the connection is noticed.
@@ -254,7 +255,7 @@ mod tests {
         gate.open();
         for _ in 0..20 {
             gate.body_is_awaited();
-            gate.has_read(Some(8_192), false);
+            read_all(&mut gate, false);
         }
         gate.request_ends();
         assert_eq!(gate.next(true), Reading::AfterDecoding);

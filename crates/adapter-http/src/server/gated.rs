@@ -82,11 +82,6 @@ impl<Io: AsyncRead + Unpin> AsyncRead for Gated<Io> {
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         match this.connection.reading(context) {
-            Reading::Once => {
-                // The permit of the body bounds its memory, too.
-                this.large_head = None;
-                this.read_up_to(usize::MAX, context, buffer)
-            }
             Reading::UpTo(bytes) => {
                 this.large_head = None;
                 this.read_up_to(bytes, context, buffer)
