@@ -51,6 +51,19 @@ bench what="all" *arguments:
     cargo build --release
     bench/bench.py {{what}} {{arguments}}
 
+# Measures what stored accesses cost a read on SQLite, beside a build of this commit that stores none.
+bench-accesses *arguments:
+    #!/usr/bin/env bash
+    set -euo pipefail
+    built=$(realpath --canonicalize-missing "${CARGO_TARGET_DIR:-target}")
+    tree=$(mktemp -d)
+    trap 'rm -rf "$tree"' EXIT
+    git archive HEAD | tar -x -C "$tree"
+    patch --directory "$tree" --strip 1 <bench/without-accesses.patch
+    cargo build --release --manifest-path "$tree/Cargo.toml" --target-dir "$built/without"
+    cargo build --release
+    bench/bench.py accesses --without "$built/without/release/notary-orders" {{arguments}}
+
 # Kills the service again and again under load, on both wirings. CRASH_SEED=N repeats a run.
 crash rounds="300":
     CRASH_ROUNDS={{rounds}} cargo test --package notary-orders --test e2e \

@@ -38,6 +38,8 @@ def main():
     parser.add_argument("--warmup", type=int, default=6, help="seconds before a round")
     parser.add_argument("--slow-documents", type=int, default=20, help="of each slow upload")
     parser.add_argument("--minute", type=int, default=60, help="seconds on one core")
+    parser.add_argument("--without", type=pathlib.Path,
+                        help="build that stores no accesses (just bench-accesses makes it)")
     arguments = parser.parse_args()
     chosen = list(ALL) if "all" in arguments.what else arguments.what
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -49,7 +51,8 @@ def main():
         try:
             bench = Bench(arguments.binary.resolve(), postgres, arguments.rounds,
                           arguments.seconds, arguments.warmup, arguments.slow_documents,
-                          arguments.minute)
+                          arguments.minute,
+                          arguments.without and arguments.without.resolve())
             for name in chosen:
                 bench.say(f"== {name}: {ALL[name].__doc__}")
                 rows += ALL[name](bench)

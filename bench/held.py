@@ -22,11 +22,13 @@ def kinds(service):
         return request("/api/order/create", of, "Content-Type: application/json\r\n"
                        "Content-Length: 262000\r\n", b" " * 260_000)
 
-    part = (b'--b\r\nContent-Disposition: form-data; name="requestedBy"\r\n\r\n' + b" " * 250_000
-            + b"\r\n")
-    form = request("/api/order/create-with-documents", key,
-                   "Content-Type: multipart/form-data; boundary=b\r\nContent-Length: 2000000\r\n",
-                   part * 7)
+    def form(*names):
+        body = b"".join(b'--b\r\nContent-Disposition: form-data; name="' + name.encode()
+                        + b'"\r\n\r\n{"userId":"' + b"x" * 249_980 + b'"}\r\n' for name in names)
+        return request("/api/order/create-with-documents", key, "Content-Type: multipart/form-data; "
+                       "boundary=b\r\nContent-Length: 2000000\r\n", body)
+
+    whole = b"{" + b" " * 260_000 + b"}"
     listed = (f"GET /api/order?limit=100 HTTP/1.1\r\nHost: localhost\r\n"
               f"Authorization: Bearer {key}\r\n\r\n").encode()
     begun = b"GET /api/key HTTP/1.1\r\nHost: localhost\r\nX: "
@@ -36,7 +38,13 @@ def kinds(service):
         "heads of 15 KB": begun + b"x" * 15_000,
         "JSON bodies of 260 KB": json(key),
         "JSON bodies of 260 KB, wrong key": json(wrong),
-        "forms of seven parts of 250 KB": form,
+        # Their order is not valid.
+        "answered JSON bodies of 260 KB": request(
+            "/api/order/create", key, "Content-Type: application/json\r\n"
+            f"Content-Length: {len(whole)}\r\n", whole),
+        "forms of seven parts of 250 KB": form("requestedBy", *(f"own{at}" for at in range(6))),
+        # The second part has the name of the first.
+        "rejected forms of seven parts of 250 KB": form(*["requestedBy"] * 7),
         "unread lists of 100 orders": listed,
     }
 

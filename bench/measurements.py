@@ -1,6 +1,7 @@
 """The measurements. Each returns the rows of the table."""
 
 import contextlib
+import dataclasses
 import itertools
 import json
 import os
@@ -30,13 +31,14 @@ class Bench:
     warmup: int
     documents: int
     minute: int
+    without: pathlib.Path
     progress: list = field(default_factory=list)
 
     @contextlib.contextmanager
-    def service(self, wiring, start=True, **options):
+    def service(self, wiring, start=True, program=None, **options):
         """Yields a service with an empty database."""
         with folder() as place, self.database(wiring == "PostgreSQL") as database:
-            service = Service(self.program, place, self.postgres, database, **options)
+            service = Service(program or self.program, place, self.postgres, database, **options)
             try:
                 yield service.start() if start else service
             finally:
@@ -267,6 +269,46 @@ def reads(bench):
     return rows
 
 
+def accesses(bench):
+    """An order by its identifier on SQLite, with accesses stored and without."""
+    if not bench.without:
+        bench.say("left out: --without names no build that stores no accesses")
+        return []
+    create = clients.order_request({"orderContactEmail": "escrow@title.example.com"})
+    by_id = clients.head("GET", "/api/order/{{NUMBER}}")
+    with contextlib.ExitStack() as stack:
+        def contestant(program):
+            service = stack.enter_context(bench.service("SQLite", program=program, keys=1))
+            clients.wrk(service, create, 1, 64)
+            count = service.orders()
+            while service.mails_pending():
+                time.sleep(0.1)
+
+            def read():
+                before = service.process.cpu()
+                sample = clients.wrk(service, by_id, bench.seconds, 64, count)
+                time.sleep(3)  # The last accesses are stored later.
+                return dataclasses.replace(sample, server_cpu=service.process.cpu() - before)
+
+            read()
+            return service, read
+
+        programs = {"stored": bench.program, "without": bench.without}
+        services = {name: contestant(program) for name, program in programs.items()}
+        samples = bench.alternate({name: read for name, (_, read) in services.items()})
+        rows_of = {name: service.rows("accesses") for name, (service, _) in services.items()}
+    if rows_of["without"] or not rows_of["stored"]:
+        raise SystemExit(f"rows of accesses: {rows_of}")
+    cpu = lambda one: one.cpu_of(1)
+    return [
+        *(Row(f"reads/s, accesses {name}", [one.rate for one in of])
+          for name, of in samples.items()),
+        *(Row(f"CPU per read, accesses {name}", [cpu(one) * 1e6 for one in of], unit=" µs")
+          for name, of in samples.items()),
+        Row("CPU per read, stored ÷ without", ratios(samples, "stored", "without", cpu),
+            most=1.10)]
+
+
 class Watch:
     """Reads the age of the oldest mail every half second."""
 
@@ -433,4 +475,4 @@ def instances(bench):
 
 
 ALL = {one.__name__: one
-       for one in (orders, changes, uploads, reads, deliveries, slow, small, held, instances)}
+       for one in (orders, changes, uploads, reads, accesses, deliveries, slow, small, held, instances)}

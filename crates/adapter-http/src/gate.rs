@@ -1,12 +1,18 @@
-//! Decides how much of a connection actix may read before a permit vouches for it.
+//! Decides how much of a connection actix may read.
 //!
-//! actix reads up to 128 KiB ahead of what it decodes, and has no setting for it. The gate counts what actix has
-//! read since it last had nothing left to decode. It looks at no byte, so it cannot disagree with actix about a
-//! request.
+//! actix reads up to 128 KiB ahead of what it decodes, and has no setting for it. Its buffer grows to twice as much
+//! and keeps that size until the connection ends, long after the permit of a body. So the gate lets actix read what
+//! fits into a small buffer only. Without a permit, it counts what actix has read since it last had nothing left to
+//! decode. With one, it lets actix read a step whenever the handler waits for more. It looks at no byte, so it cannot
+//! disagree with actix about a request.
 
 /// Bytes that every connection may hold. They fit into the buffer of 8 KiB that actix allocates for each, which
 /// it enlarges when less than 1 KiB is free.
 const FREE: usize = 7 * 1024;
+
+/// Bytes of a body with a permit that actix may read before its handler waits for more. The buffer has at most
+/// twice as much.
+const STEP: usize = FREE;
 
 /// Maximum size of a head in bytes. A head over [`FREE`] needs one of [`LARGE_HEADS`] permits.
 const MAX_HEAD: usize = 16 * 1024;
@@ -18,13 +24,11 @@ pub(crate) const LARGE_HEADS: usize = 512;
 /// A part of a connection that actix may read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reading {
-    /// Everything: a permit for the body bounds it.
-    Everything,
     /// Up to this number of bytes.
     UpTo(usize),
     /// Up to this number of bytes, with a permit of a large head.
     LargeHead(usize),
-    /// Nothing until the request in progress gets a permit or ends.
+    /// Nothing until the handler of the request in progress waits for its body, with a permit, or the request ends.
     Later,
     /// Nothing before actix has decoded what it has.
     AfterDecoding,
@@ -39,7 +43,10 @@ enum Mode {
     #[default]
     Closed,
     /// The body of the request in progress has a permit.
-    Open,
+    Open {
+        /// Bytes that actix may read before the handler waits for more.
+        left: usize,
+    },
     /// The rest of a body belongs to a request that is answered. Its connection ends with the answer.
     Discarding,
 }
@@ -60,11 +67,15 @@ impl Gate {
     /// Returns what actix may read now. `is_idle` tells whether there is no request in progress.
     pub(crate) fn next(&mut self, is_idle: bool) -> Reading {
         match self.mode {
-            Mode::Open => return Reading::Everything,
+            Mode::Open { left: 0 } => return Reading::Later,
+            Mode::Open { left } => return Reading::UpTo(left),
             Mode::Discarding => return Reading::Nothing,
             Mode::Closed => {}
         }
-        if is_idle && self.has_begun && self.has_decoded {
+        if is_idle && self.has_begun {
+            if !self.has_decoded {
+                return self.after_decoding();
+            }
             // What is left is the beginning of a head that has arrived since a request began.
             (self.held, self.has_begun) = (0, false);
         }
@@ -74,8 +85,7 @@ impl Gate {
             Reading::Later
         } else if !self.has_decoded {
             // actix reads all that has arrived before it decodes a head in it.
-            self.has_decoded = true;
-            Reading::AfterDecoding
+            self.after_decoding()
         } else if self.held < MAX_HEAD {
             Reading::LargeHead(MAX_HEAD - self.held)
         } else {
@@ -83,12 +93,21 @@ impl Gate {
         }
     }
 
-    /// Notes bytes that actix has read; `None` if it has read all that arrived. It decodes them then.
+    fn after_decoding(&mut self) -> Reading {
+        self.has_decoded = true;
+        Reading::AfterDecoding
+    }
+
+    /// Notes bytes that actix has read; `None` if it has read all that arrived. Between two requests it decodes
+    /// them then. During one it may wait, while many others wait behind it.
     pub(crate) fn has_read(&mut self, bytes: Option<usize>, is_idle: bool) {
         match bytes {
             Some(bytes) => {
                 self.held = self.held.saturating_add(bytes);
                 self.has_decoded = false;
+                if let Mode::Open { left } = &mut self.mode {
+                    *left = left.saturating_sub(bytes);
+                }
             }
             None => self.has_decoded |= is_idle,
         }
@@ -96,13 +115,29 @@ impl Gate {
 
     /// Notes that actix has decoded a head.
     pub(crate) fn request_begins(&mut self) {
-        (self.has_begun, self.has_decoded) = (true, false);
+        self.has_begun = true;
     }
 
     /// Opens the gate for the body of the request in progress.
     pub(crate) fn open(&mut self) {
         if self.mode == Mode::Closed {
-            self.mode = Mode::Open;
+            self.mode = Mode::Open { left: 0 };
+        }
+    }
+
+    /// Notes that the handler has got all that actix has decoded of the body, and waits for more.
+    pub(crate) fn body_is_awaited(&mut self) {
+        if let Mode::Open { left } = &mut self.mode {
+            *left = STEP;
+        }
+    }
+
+    /// Closes the gate behind a body: nothing waits for more of it.
+    pub(crate) fn close(&mut self) {
+        if matches!(self.mode, Mode::Open { .. }) {
+            self.mode = Mode::Closed;
+            // actix must be able to notice the end of the connection.
+            self.held = self.held.min(FREE - 1);
         }
     }
 
@@ -113,9 +148,7 @@ impl Gate {
 
     /// Notes that a request is answered.
     pub(crate) fn request_ends(&mut self) {
-        if self.mode == Mode::Open {
-            self.mode = Mode::Closed;
-        }
+        self.close();
     }
 }
 
@@ -169,8 +202,38 @@ mod tests {
         gate.request_begins();
         assert_eq!(read_all(&mut gate, false), FREE - 1_000);
         assert_eq!(gate.next(false), Reading::Later);
+    }
+
+    /// The buffer of actix would keep the size that it needs for more.
+    #[test]
+    fn body_with_permit_is_read_when_its_handler_waits() {
+        let mut gate = Gate::default();
+        read(&mut gate, 1_000, true);
+        gate.request_begins();
+        gate.body_is_awaited();
+        assert_eq!(gate.next(false), Reading::UpTo(FREE - 1_000));
         gate.open();
-        assert_eq!(gate.next(false), Reading::Everything);
+        for _ in 0..100 {
+            assert_eq!(gate.next(false), Reading::Later);
+            gate.body_is_awaited();
+            assert_eq!(read_all(&mut gate, false), STEP);
+        }
+    }
+
+    /// Its permit is free again, while its request is in progress.
+    #[test]
+    fn little_is_read_behind_a_body() {
+        let mut gate = Gate::default();
+        read(&mut gate, 1_000, true);
+        gate.request_begins();
+        gate.open();
+        gate.body_is_awaited();
+        read_all(&mut gate, false);
+        gate.close();
+        gate.body_is_awaited();
+        // The end of the connection is noticed.
+        assert_eq!(read_all(&mut gate, false), 1);
+        assert_eq!(gate.next(false), Reading::Later);
     }
 
     #[test]
@@ -190,29 +253,62 @@ mod tests {
         read(&mut gate, 1_000, true);
         gate.request_begins();
         gate.open();
-        gate.has_read(Some(200_000), false);
+        for _ in 0..20 {
+            gate.body_is_awaited();
+            read_all(&mut gate, false);
+        }
         gate.request_ends();
         assert_eq!(gate.next(true), Reading::AfterDecoding);
         assert_eq!(gate.next(true), Reading::UpTo(FREE));
     }
 
-    /// A client may send any number of requests without a wait for their answers.
+    /// Otherwise the end of a small body waits for a permit, and the answer that rejects it closes the connection.
+    #[test]
+    fn request_behind_another_has_all_of_the_free_bytes() {
+        let mut gate = Gate::default();
+        read(&mut gate, 3_000, true);
+        gate.request_begins();
+        gate.request_ends();
+        assert_eq!(gate.next(true), Reading::UpTo(FREE));
+        read(&mut gate, 1_000, true);
+        gate.request_begins();
+        // A part of its body.
+        read(&mut gate, 2_000, false);
+        gate.request_ends();
+        assert_eq!(gate.next(true), Reading::AfterDecoding);
+        assert_eq!(gate.next(true), Reading::UpTo(FREE));
+    }
+
+    /// A client may send any number of requests without a wait for their answers. actix decodes all that it has
+    /// read, unless 16 requests wait.
     #[test]
     fn requests_that_wait_are_bounded() {
         const SIZE: usize = 100;
+        const MOST: usize = 16;
         let mut gate = Gate::default();
-        let (mut undecoded, mut answered) = (0, 0);
-        for _ in 0..10_000 {
-            undecoded += read_all(&mut gate, true);
-            if undecoded >= SIZE {
+        let (mut undecoded, mut waiting, mut answered) = (0, 0, 0);
+        for first in (100..FREE).cycle().step_by(777).take(1_000) {
+            let Reading::UpTo(most) = gate.next(true) else {
+                assert_eq!(gate.next(true), Reading::UpTo(FREE));
+                continue;
+            };
+            // Others arrive while the first are in progress.
+            read(&mut gate, first.min(most), true);
+            undecoded += first.min(most);
+            (waiting, undecoded) = (waiting + undecoded / SIZE, undecoded % SIZE);
+            while waiting > 0 {
                 gate.request_begins();
                 undecoded += read_all(&mut gate, false);
-                assert!(undecoded <= 2 * MAX_HEAD, "{undecoded}");
-                (undecoded, answered) = (undecoded - SIZE, answered + 1);
+                if waiting < MOST {
+                    (waiting, undecoded) = (waiting + undecoded / SIZE, undecoded % SIZE);
+                }
+                let held = waiting * SIZE + undecoded;
+                assert!(held <= 2 * MAX_HEAD, "{held}");
+                (waiting, answered) = (waiting - 1, answered + 1);
                 gate.request_ends();
             }
         }
-        assert!(answered > 9_000, "{answered}");
+        assert!(answered > 10_000, "{answered}");
     }
 
     #[test]

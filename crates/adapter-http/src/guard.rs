@@ -9,6 +9,7 @@
 //! | no request behind a doubtful end | the next client of a proxy that shares connections: it gets the answer to a smuggled request |
 //! | no `GET` behind `HEAD` before its answer, or the reverse | the same client: actix gives the answer before the form of the last request, so its body counts as the next answer |
 //! | no request behind `Connection: close` | the client: it repeats a request that was carried out without an answer |
+//! | no request behind an answer that was sent before its body had arrived | the same client: actix says `close` in that answer |
 
 use std::{
     collections::HashMap,
@@ -26,7 +27,6 @@ use actix_web::{
 use ipnet::IpNet;
 use socket2::{SockRef, Socket};
 use tokio::{
-    runtime::Handle,
     sync::Semaphore,
     time::{Instant, sleep},
 };
@@ -142,8 +142,8 @@ struct State {
     /// Whether no other request may be carried out: the connection was refused, the last request
     /// closes it, or the end of that request is doubtful.
     ended: bool,
-    /// Whether the last request was `HEAD`, until actix has begun all requests that it had decoded
-    /// before it encoded the answer. The answer has the form of the last of these.
+    /// Whether the last request was `HEAD`, until actix reads the connection again. A request that begins before
+    /// was decoded before the answer was sent, and the answer has the form of the last one that was decoded.
     answered: Option<bool>,
     gate: Gate,
     /// The task of actix, while the gate keeps it from reading.
@@ -196,12 +196,27 @@ impl Connection {
         let mut state = self.state();
         let is_idle = state.idle_since.is_some();
         state.gate.has_read(bytes, is_idle);
+        if is_idle && bytes.is_some() {
+            state.answered = None;
+        }
     }
 
-    /// Lets actix read the body of the request in progress, which has a permit.
+    /// Lets actix read the body of the request in progress, which has a permit, as its handler waits for it.
     pub(crate) fn open(&self) {
+        self.state().gate.open();
+    }
+
+    /// Notes that the handler of the request in progress waits for more of its body.
+    pub(crate) fn body_is_awaited(&self) {
         let mut state = self.state();
-        state.gate.open();
+        state.gate.body_is_awaited();
+        state.wake_reader();
+    }
+
+    /// Closes the gate behind the body of the request in progress.
+    pub(crate) fn close_body(&self) {
+        let mut state = self.state();
+        state.gate.close();
         state.wake_reader();
     }
 
@@ -218,8 +233,13 @@ impl Connection {
     }
 
     /// Marks a request as in progress. Returns `None` if it must not be carried out: the
-    /// connection was refused, or the request before it was the last one.
-    pub(crate) fn begin(self: &Arc<Self>, head: &RequestHead) -> Option<RequestInProgress> {
+    /// connection was refused, or the request before it was the last one. `has_arrived` tells whether all of
+    /// its body has arrived.
+    pub(crate) fn begin(
+        self: &Arc<Self>,
+        head: &RequestHead,
+        has_arrived: impl FnOnce() -> bool,
+    ) -> Option<RequestInProgress> {
         let is_head = head.method == Method::HEAD;
         let mut state = self.state();
         // An answer that says `close` cannot say `upgrade` instead.
@@ -229,6 +249,8 @@ impl Connection {
             self.end(&mut state);
             return None;
         }
+        // actix had decoded this head, and then said `close` in the answer before.
+        state.ended |= state.answered.is_some() && !has_arrived();
         if state.ended {
             return None;
         }
@@ -280,12 +302,6 @@ impl Drop for RequestInProgress {
         (state.idle_since, state.answered) = (Some(Instant::now()), Some(self.is_head));
         state.gate.request_ends();
         state.wake_reader();
-        drop(state);
-        let connection = Arc::clone(&self.connection);
-        // Runs when actix has begun them.
-        if let Ok(runtime) = Handle::try_current() {
-            runtime.spawn(async move { connection.state().answered = None });
-        }
     }
 }
 

@@ -7,6 +7,7 @@ use std::{
     cell::{Cell, RefCell},
     pin::Pin,
     rc::Rc,
+    sync::Arc,
     task::{Context, Poll, ready},
     time::Instant,
 };
@@ -21,7 +22,10 @@ use bytes::Bytes;
 use futures_util::{FutureExt as _, Stream, StreamExt as _};
 use tokio::task::yield_now;
 
-use crate::{admission::limits::Share, guard::RequestInProgress};
+use crate::{
+    admission::limits::Share,
+    guard::{Connection, RequestInProgress},
+};
 
 /// A body that the handler and the answer share.
 #[derive(Clone)]
@@ -33,13 +37,16 @@ struct Shared {
     arrived: Cell<Instant>,
     /// Whether nothing follows. A body of actix that has failed would be waited for.
     ended: Cell<bool>,
+    /// The connection of the body, which a test may not have.
+    connection: Option<Arc<Connection>>,
 }
 
 impl HeldBody {
     /// Replaces the body of a request that has begun by a shared one.
     pub(crate) fn share(request: &mut ServiceRequest, started: Instant) -> Self {
         let (body, arrived) = (RefCell::new(request.take_payload()), Cell::new(started));
-        let kept = Self(Rc::new(Shared { body, arrived, ended: Cell::default() }));
+        let connection = request.conn_data::<Arc<Connection>>().cloned();
+        let kept = Self(Rc::new(Shared { body, arrived, ended: Cell::default(), connection }));
         request.set_payload(Payload::Stream { payload: Box::pin(kept.clone()) });
         kept
     }
@@ -47,6 +54,21 @@ impl HeldBody {
     /// Returns when the last bytes of the body were read; at first when the request began.
     pub(crate) fn arrived(&self) -> Instant {
         self.0.arrived.get()
+    }
+
+    /// Returns whether all of a body has arrived that nothing was read of. It stays unread.
+    pub(crate) fn has_arrived(&self) -> bool {
+        let mut body = self.0.body.borrow_mut();
+        let Payload::H1 { payload } = &mut *body else { return true };
+        let mut chunks = Vec::new();
+        let end = loop {
+            match payload.next().now_or_never() {
+                Some(Some(Ok(chunk))) => chunks.push(chunk),
+                end => break end,
+            }
+        };
+        chunks.into_iter().rev().for_each(|chunk| payload.unread_data(chunk));
+        matches!(end, Some(None))
     }
 
     /// Skips what has arrived of an unread body. Returns whether that is the rest. Then the connection stays
@@ -74,7 +96,13 @@ impl Stream for HeldBody {
         if self.0.ended.get() {
             return Poll::Ready(None);
         }
-        let chunk = ready!(self.0.body.borrow_mut().poll_next_unpin(context));
+        let chunk = self.0.body.borrow_mut().poll_next_unpin(context);
+        if chunk.is_pending()
+            && let Some(connection) = &self.0.connection
+        {
+            connection.body_is_awaited();
+        }
+        let chunk = ready!(chunk);
         self.0.ended.set(!matches!(chunk, Some(Ok(_))));
         self.0.arrived.set(Instant::now());
         Poll::Ready(chunk)

@@ -89,18 +89,20 @@ pub(crate) async fn read_all(
     timeout(JSON_TIMEOUT, collect).await.map_err(|_| too_slow())?
 }
 
-/// Returns a body that fails when it exceeds its cap, or stays below the minimum rate. Call it with a permit:
-/// until then, little of the body is read.
+/// Returns a body that fails when it exceeds its cap, or stays below the minimum rate. Call it with a permit, and drop
+/// it before that: without it, little of the body is read.
 pub(crate) fn limited(
     request: &HttpRequest,
     payload: web::Payload,
     cap: u64,
 ) -> LocalBoxStream<'static, Result<Bytes, PayloadError>> {
-    if let Some(connection) = request.conn_data::<Arc<Connection>>() {
+    let connection = request.conn_data::<Arc<Connection>>().cloned();
+    if let Some(connection) = &connection {
         connection.open();
     }
     let length = content_length(request.headers());
-    let reading = Reading { payload, cap, length, received: 0, waited: Duration::ZERO, recent: 0 };
+    let (received, waited, recent) = (0, Duration::ZERO, 0);
+    let reading = Reading { payload, connection, cap, length, received, waited, recent };
     let chunks = try_unfold(reading, |mut reading| async {
         Ok(reading.next().await?.map(|chunk| (chunk, reading)))
     });
@@ -120,6 +122,8 @@ pub(crate) fn explain(error: &PayloadError, cap: u64) -> Problem {
 
 struct Reading {
     payload: web::Payload,
+    /// The connection of the body, which a test may not have.
+    connection: Option<Arc<Connection>>,
     cap: u64,
     /// `Content-Length`. actix ignores it for requests with an `Upgrade` header.
     length: Option<u64>,
@@ -127,6 +131,14 @@ struct Reading {
     /// Since the last check of the rate: the time of waiting and the bytes that arrived.
     waited: Duration,
     recent: u64,
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        if let Some(connection) = &self.connection {
+            connection.close_body();
+        }
+    }
 }
 
 impl Reading {

@@ -24,6 +24,7 @@ use domain::{
     api_key::Party,
     document::{Content, DocumentFormat, DocumentLimits, ReceivedDocument},
     order::OrderRequest,
+    request::Unknown,
 };
 use encoding_rs::{Encoding, UTF_8};
 use futures_util::StreamExt as _;
@@ -46,6 +47,9 @@ use crate::{
 
 /// Maximum number of parts. An order has at most 27, and forms may have fields of their own.
 const MAX_PARTS: usize = 200;
+/// Maximum size of what a form holds in memory until its end, in bytes: its texts and the names of its documents. An
+/// order with every text at its limit has a fifth of it.
+const MAX_HELD: usize = 256 * 1024;
 /// Bytes of a form apart from its documents: text parts, boundaries and part headers.
 const FORM_OVERHEAD: u64 = 4 * 1024 * 1024;
 const CONTENT_TRANSFER_ENCODING: HeaderName = HeaderName::from_static("content-transfer-encoding");
@@ -119,7 +123,7 @@ pub async fn read(
     let strict = StrictForm::new(body, &boundary);
     let mut parts = Multipart::new(&multipart_headers(&boundary)?, strict);
     let (form, texts, faults) = (OrderForm::default(), Vec::new(), Vec::new());
-    let mut reader = FormReader { request, space, form, texts, faults, number: 1 };
+    let mut reader = FormReader { request, space, form, texts, faults, number: 1, held: 0 };
     while let Some(part) = parts.next().await {
         let part = part.map_err(|error| reader.unreadable(&error))?;
         if reader.number > MAX_PARTS {
@@ -178,6 +182,8 @@ struct FormReader<'a> {
     faults: Vec<String>,
     /// The number of the part that is read, from 1.
     number: usize,
+    /// The bytes of its texts and names so far.
+    held: usize,
 }
 
 impl FormReader<'_> {
@@ -205,6 +211,18 @@ impl FormReader<'_> {
         }
     }
 
+    /// Counts bytes that are held until the end of the form.
+    fn hold(&mut self, bytes: usize) -> Result<(), Problem> {
+        self.held += bytes;
+        if self.held > MAX_HELD {
+            let detail = format!(
+                "The texts and names of the form are larger than {MAX_HELD} bytes together."
+            );
+            return Err(Problem::new(ProblemCode::PayloadTooLarge, detail));
+        }
+        Ok(())
+    }
+
     /// Adds a text part to the request.
     fn add_text(&mut self, name: &str, text: String) -> Result<(), Problem> {
         if name == "_charset_" && Encoding::for_label(text.as_bytes()) != Some(UTF_8) {
@@ -215,11 +233,14 @@ impl FormReader<'_> {
                 return Err(Problem::malformed(format!("The form has two parts {name}.")));
             }
             self.texts.push(known);
+            self.hold(text.trim().len())?;
         }
         if self.space.texts == Texts::Replaces {
             self.form.replaces = Some(text.trim().to_owned()).filter(|text| !text.is_empty());
         } else if let Err(error) = self.form.request.add_part(name, text) {
             self.faults.push(format!("The part {name} is not valid JSON: {error}."));
+        } else if self.space.texts.named(name).is_none() {
+            self.hold(self.form.request.unknown.last().map_or(0, Unknown::size))?;
         }
         Ok(())
     }
@@ -251,6 +272,7 @@ impl FormReader<'_> {
         if is_full && !nothing_chosen {
             return Err(too_many_documents(limits));
         }
+        self.hold(name_as_sent.len())?;
         // The disk is full or broken, or the process has no file descriptors left.
         let not_spooled = |error: io::Error| Problem::unavailable().log(&error);
         let mut writer = self.space.spool.create(self.space.party);

@@ -509,6 +509,23 @@ async fn failing_disk_is_unavailable() {
 }
 
 #[actix_web::test]
+async fn texts_and_names_of_a_form_are_bounded_together() {
+    let json = |name: &str, size| text(name, &format!("{{\"userId\":\"{}\"}}", "x".repeat(size)));
+    let contacts = json("signingContactsFormData", 128 * 1024);
+    assert_eq!(code(&(contacts.clone() + &json("requestedBy", 127 * 1024))).await, None);
+    assert_eq!(code(&(contacts + &json("requestedBy", 128 * 1024))).await, TOO_LARGE);
+    let own =
+        |count, size| (0..count).map(|at| json(&format!("own{at}"), size)).collect::<String>();
+    assert_eq!(code(&own(60, 4_000)).await, None);
+    assert_eq!(code(&own(70, 4_000)).await, TOO_LARGE);
+    // Only the beginning of such a text is held.
+    assert_eq!(code(&own(70, 5_000)).await, None);
+    let named = |size| text(&"n".repeat(size), "x");
+    assert_eq!(code(&named(10_000).repeat(25)).await, None);
+    assert_eq!(code(&named(10_000).repeat(27)).await, TOO_LARGE);
+}
+
+#[actix_web::test]
 async fn instants_have_at_most_128_bytes() {
     for name in ["utcTimeDate", "utcStartTimeDate", "utcEndTimeDate"] {
         assert_eq!(code(&text(name, &"1".repeat(128))).await, None, "{name}");

@@ -82,14 +82,6 @@ impl<Io: AsyncRead + Unpin> AsyncRead for Gated<Io> {
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         match this.connection.reading(context) {
-            Reading::Everything => {
-                // The permit of the body bounds its memory, too.
-                this.large_head = None;
-                let before = buffer.filled().len();
-                ready!(Pin::new(&mut this.io).poll_read(context, buffer))?;
-                this.connection.has_read(Some(buffer.filled().len() - before));
-                Poll::Ready(Ok(()))
-            }
             Reading::UpTo(bytes) => {
                 this.large_head = None;
                 this.read_up_to(bytes, context, buffer)

@@ -55,6 +55,11 @@ impl Unknown {
         Self { name: name.to_owned(), json }
     }
 
+    /// Returns how many bytes it holds.
+    pub fn size(&self) -> usize {
+        self.name.len() + self.json.len()
+    }
+
     /// Returns its value. One that is nested too deep to be read is `null`.
     pub(crate) fn value(&self) -> Value {
         serde_json::from_str(&self.json).unwrap_or_default()

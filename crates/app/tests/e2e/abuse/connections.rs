@@ -25,7 +25,7 @@ use crate::{
     harness::service_process::{ServiceProcess, issue_key},
     harness::{
         Api, CREATE, CREATE_WITH_DOCUMENTS, JSON, PATIENCE, client, client_without_pool, created,
-        eventually_async, patiently, spooled,
+        eventually_async, order, patiently, spooled,
     },
     wiring::Wiring,
 };
@@ -227,20 +227,34 @@ fn unfinished_form(api: &Api) -> String {
     api.head(CREATE_WITH_DOCUMENTS, length) + part + &" ".repeat(250_000) + "\r\n"
 }
 
+/// It is rejected at its second part.
+fn rejected_form(api: &Api) -> String {
+    let part = "\r\n--b\r\nContent-Disposition: form-data; name=\"requestedBy\"\r\n\r\n";
+    unfinished_form(api) + part + &" ".repeat(250_000) + part
+}
+
+fn answered_json(api: &Api) -> String {
+    let body = order("F-1").to_string() + &" ".repeat(250_000);
+    api.head(CREATE, &format!("{JSON}Content-Length: {}\r\n", body.len())) + &body
+}
+
 fn unfinished_head(_: &Api) -> String {
     format!("POST {CREATE} HTTP/1.1\r\nX: {}", "y".repeat(15_000))
 }
 
-/// A key does not vouch for a body, only a permit does. The client of the key has a quarter of them.
+/// A key does not vouch for a body, only a permit does. The client of the key has a quarter of them. A body whose
+/// permit is free again holds nothing, though its connection stays open.
 #[tokio::test(flavor = "multi_thread")]
 async fn connections_without_permit_hold_little_memory() {
     const CONNECTIONS: usize = 400;
     type Unfinished = fn(&Api) -> String;
-    let kinds: [(Unfinished, u64); 4] = [
+    let kinds: [(Unfinished, u64); 6] = [
         (unfinished_json_with_wrong_key, 24),
         (unfinished_head, 24),
         (unfinished_json, 80),
         (unfinished_form, 80),
+        (rejected_form, 80),
+        (answered_json, 80),
     ];
     for (unfinished, most) in kinds {
         let service = Service::start(":");

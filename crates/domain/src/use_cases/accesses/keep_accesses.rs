@@ -32,10 +32,11 @@ impl KeepAccesses {
 impl WaitingFacts for KeepAccesses {
     type Fact = Access;
 
-    /// All of half a second, at 20,000 reads a second: each commit costs the readers of SQLite their page caches.
-    const BATCH: usize = 16_384;
-    /// With the time of a step, at most a second of accesses is lost by a crash.
-    const PAUSE: Duration = Duration::from_millis(500);
+    /// All of a second, at 32,000 reads a second: each commit costs the readers of SQLite their page caches, and
+    /// rows of a larger batch share pages.
+    const BATCH: usize = 32_768;
+    /// With the time of a step, at most two seconds of accesses are lost by a crash.
+    const PAUSE: Duration = Duration::from_secs(1);
 
     fn take(&self, limit: usize) -> (Vec<Access>, bool) {
         self.recorder.take(limit)
