@@ -67,7 +67,7 @@ async fn dispatch(orders: &Orders, order_id: i64, notary: i64) -> Result<(), Fai
         let tag = headers.get(ETAG).ok_or("the order has no ETag")?;
         // Changes only the version that was read, so a repeat is safe, too.
         let request = || orders.request(Method::PATCH, &path).header(IF_MATCH, tag).json(&change);
-        match send::<Value>(StatusCode::OK, request).await {
+        match send::<Value>(&[StatusCode::OK], request).await {
             Ok(_) => println!("{} {order_id}", change.order_status),
             Err(failure) if !is_precondition(&failure) => return Err(failure),
             Err(_) => {

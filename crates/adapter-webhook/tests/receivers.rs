@@ -26,6 +26,7 @@ const RECEIVERS: [&str; 4] =
 
 const CREATED: &str = r#"{"type":"order.created","timestamp":"2026-12-01T20:30:00Z","data":{"order_id":170017,"file_number":"REFI-Ä","order_status":"NEW"}}"#;
 const UPDATED: &str = r#"{"type":"order.updated","timestamp":"2026-12-01T21:05:00Z","data":{"order_id":170017,"file_number":"REFI-Ä","order_status":"ASSIGNED","previous_status":"NEW","notary_id":7001}}"#;
+const ERASED: &str = r#"{"type":"order.erased","timestamp":"2026-12-02T08:00:00Z","data":{"order_id":170017,"is_test":false}}"#;
 const TEST: &str = r#"{"type":"webhook.test","timestamp":"2026-12-01T20:30:00Z","data":{}}"#;
 
 fn secret(byte: u8) -> WebhookSecret {
@@ -146,6 +147,7 @@ async fn genuine_events_are_handled_once() {
             ("msg_1", CREATED, &[1]),
             ("msg_3", TEST, &[2, 1]),
             ("msg_4", UPDATED, &[1]),
+            ("msg_5", ERASED, &[1]),
         ] {
             assert_eq!(receiver.send(id, body, secrets, now()).await, 204, "{name} {id}");
         }
@@ -153,7 +155,8 @@ async fn genuine_events_are_handled_once() {
             "order.created 170017 NEW",
             "webhook.test",
             "webhook.test",
-            "order.updated 170017 ASSIGNED\n",
+            "order.updated 170017 ASSIGNED",
+            "order.erased 170017\n",
         ];
         assert_eq!(receiver.printed(), expected.join("\n"), "{name}");
     }
