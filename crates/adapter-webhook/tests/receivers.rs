@@ -162,6 +162,32 @@ async fn genuine_events_are_handled_once() {
     }
 }
 
+/// The guide has code for platforms of flows.
+#[test]
+fn code_of_the_guide_tells_genuine_events() {
+    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/webhooks.md");
+    let guide = std::fs::read_to_string(guide).unwrap();
+    let code = guide.split("```js\n").nth(1).unwrap().split("```").next().unwrap();
+    let (timestamp, key) = (now().unix_timestamp(), secret(1).to_text());
+    let webhook = Webhook::new(&key).unwrap();
+    let old = timestamp - 400;
+    for (sent, body, expected) in
+        [(timestamp, CREATED, "true"), (timestamp, UPDATED, "false"), (old, CREATED, "false")]
+    {
+        let signature = webhook.sign("msg_1", sent, CREATED.as_bytes()).unwrap();
+        let inputs = serde_json::json!({
+            "secret": key, "id": "msg_1", "timestamp": sent.to_string(), "body": body,
+            "signatures": format!("v1,b3RoZXI= {signature}")
+        });
+        let program = format!(
+            "const {{ secret, id, timestamp, body, signatures }} = {inputs};\n{code}\n\
+             console.log(isGenuine);"
+        );
+        let output = Command::new("node").args(["-e", &program]).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), expected, "{output:?}");
+    }
+}
+
 #[tokio::test]
 async fn forged_old_and_long_events_are_rejected() {
     for name in examples(&RECEIVERS) {
