@@ -96,6 +96,15 @@ fn guide_of_webhooks_has_each_body() {
     assert_eq!(shown, EventType::ALL.map(|event| event.as_str().to_owned()).into());
 }
 
+#[test]
+fn guide_has_a_row_for_each_problem() {
+    let guide = include_str!("../../../../docs/api.md");
+    let rows = guide.lines().filter_map(|line| line.strip_prefix("| ")?.split_once(" | `"));
+    let rows = rows.filter(|(status, _)| status.parse::<u16>().is_ok());
+    let codes = rows.map(|(_, rest)| rest.split('`').next().unwrap()).collect::<BTreeSet<_>>();
+    assert_eq!(codes, ProblemCode::ALL.iter().map(|code| code.as_str()).collect());
+}
+
 /// The names of 0.1.0, which stand in one table.
 #[test]
 fn guide_names_every_operation_event_and_kind_in_one_table() {
