@@ -15,8 +15,7 @@ use test_servers::tools::{built, examples, python};
 
 use crate::{
     harness::scripted_server::{Reply, Request, ScriptedServer},
-    harness::{CREATE, CREATE_WITH_DOCUMENTS, TestApp, clock_behind_system, created},
-    wiring::Wiring,
+    harness::{CREATE, CREATE_WITH_DOCUMENTS, TestApp, created},
 };
 
 const CLIENTS: [&str; 4] =
@@ -202,12 +201,6 @@ pub(super) fn of_service() -> KeyTerms {
     }
 }
 
-/// Starts a service with the time of this machine, which the programs read.
-async fn start_now() -> TestApp {
-    let clock = clock_behind_system(time::Duration::ZERO);
-    TestApp::start_on(Wiring::embedded(), clock, &[], None).await
-}
-
 /// Runs a program of the signing service, and returns the lines that it prints.
 async fn dispatch(app: &TestApp, key: &str, state: &TempDir, dispatcher: &str) -> Vec<String> {
     lines(configured(dispatcher, &app.url(""), key, state)).await
@@ -244,7 +237,7 @@ async fn services_return_signed_documents_once_over_two_runs() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn dispatchers_assign_and_confirm_each_new_order_once() {
-    let app = start_now().await;
+    let app = TestApp::start().await;
     let key = app.issue_key_on(of_service()).await;
     for dispatcher in examples(&DISPATCHERS) {
         let state = tempfile::tempdir().unwrap();
@@ -277,7 +270,7 @@ async fn dispatchers_assign_and_confirm_each_new_order_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn dispatchers_read_every_page() {
     const PAGE: usize = 100;
-    let app = start_now().await;
+    let app = TestApp::start().await;
     let key = app.issue_key_on(of_service()).await;
     let mut ids = Vec::new();
     for number in 0..=PAGE + 1 {
@@ -338,7 +331,7 @@ fn dispatchers_give_up_after_three_lost_races() {
             let waited = pair[1].at - pair[0].at;
             assert!(waited >= Duration::from_millis(500), "{dispatcher} did not pause");
         }
-        assert!(!state.path().join("polled-at").exists(), "{dispatcher} skips the order");
+        assert!(!state.path().join("dispatched-to").exists(), "{dispatcher} skips the order");
     });
 }
 
