@@ -57,8 +57,8 @@ export async function idempotencyKey(fileNumber) {
   return readFile(path, "utf8");
 }
 
-// Sends until there is a final answer, and returns it if its status is the expected one. A repeat must
-// be safe.
+// Sends until there is a final answer, and returns it if its status is an expected one. A repeat must be
+// safe.
 export async function send(method, path, expected, { headers = {}, body, timeout = TIMEOUT } = {}) {
   const request = { method, headers: { Authorization: `Bearer ${API_KEY}`, ...headers }, body };
   let failure;
@@ -69,7 +69,7 @@ export async function send(method, path, expected, { headers = {}, body, timeout
       // The service may have done it or not.
       failure = `no answer: ${error.cause?.message ?? error.message}`;
     } else {
-      if (response.status === expected) return { headers: response.headers, answer };
+      if ([expected].flat().includes(response.status)) return { headers: response.headers, answer };
       const problem = problemOf(response, answer);
       failure = described(response.status, problem);
       if (!worthRepeating(response.status, problem.code)) throw new OrderFailed(failure, problem.code);
@@ -112,7 +112,7 @@ function problemOf(response, answer) {
 function described(status, { code = "no code", detail = "no detail", request_id = "unknown", errors = [] }) {
   const byClass = { 4: "correct the request", 5: "the service failed, not the request" };
   const advice = ADVICE[code] ?? byClass[Math.floor(status / 100)] ?? "check BASE_URL";
-  const lines = errors.map((error) => `  ${error.pointer} ${error.code}: ${error.detail}`);
+  const lines = errors.map((error) => `  ${error.pointer ?? error.parameter} ${error.code}: ${error.detail}`);
   return [`${status} ${code}: ${detail} (${advice}; request ${request_id})`, ...lines].join("\n");
 }
 

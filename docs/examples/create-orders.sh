@@ -52,8 +52,8 @@ attempt_once() {
         "${BASE_URL%/}$path" 2>"$work/answer.error" || printf 000
 }
 
-# Sends METHOD PATH EXPECTED until there is a final answer, and fails unless its status is the expected
-# one. The answer is in $work. A repeat must be safe.
+# Sends METHOD PATH EXPECTED until there is a final answer, and fails unless its status is an expected one,
+# such as 201 or "200 201". The answer is in $work. A repeat must be safe.
 send() {
     local method=$1 path=$2 expected=$3 attempt status code failure retry_after backoff
     shift 3
@@ -61,7 +61,7 @@ send() {
         rm -f "$work"/answer.*
         # Ignores the status of an answer that broke off.
         status=$(attempt_once "$method" "$path" "$@" | tail -c 3) code='' retry_after=0
-        if [ "$status" = "$expected" ]; then
+        if [[ " $expected " = *" $status "* ]]; then
             return
         elif [ "$status" = 000 ]; then
             # The service may have done it or not.
@@ -101,7 +101,7 @@ described() {
     esac
     echo "$1 ${2:-no code}: $(problem '.detail // "no detail"')" \
         "($advice; request $(problem '.request_id // "unknown"'))"
-    problem '.errors // [] | .[] | "  \(.pointer) \(.code): \(.detail)"'
+    problem '.errors // [] | .[] | "  \(.pointer // .parameter) \(.code): \(.detail)"'
 }
 
 # Creates an order, and prints its id. The key makes repeats safe.

@@ -65,9 +65,10 @@ def idempotency_key(file_number: str) -> str:
     return stored.read_text()
 
 
-def send(method: str, path: str, expected: int, headers: dict | None = None, **body) -> requests.Response:
-    """Sends until there is a final answer, and returns it if its status is the expected one. A
-    repeat must be safe."""
+def send(method: str, path: str, expected: int | tuple[int, ...], headers: dict | None = None, **body) -> requests.Response:
+    """Sends until there is a final answer, and returns it if its status is an expected one. A repeat
+    must be safe."""
+    statuses = expected if isinstance(expected, tuple) else (expected,)
     url = os.environ["BASE_URL"].rstrip("/") + path
     headers = {"Authorization": f"Bearer {os.environ['API_KEY']}", **(headers or {})}
     failure = ""
@@ -78,7 +79,7 @@ def send(method: str, path: str, expected: int, headers: dict | None = None, **b
             # The service may have done it or not.
             failure, retry_after = f"no answer: {error}", 0
         else:
-            if response.status_code == expected:
+            if response.status_code in statuses:
                 return response
             problem = problem_of(response)
             failure = described(response.status_code, problem)
@@ -113,7 +114,7 @@ def described(status: int, problem: dict) -> str:
     detail, request = problem.get("detail", "no detail"), problem.get("request_id", "unknown")
     lines = [f"{status} {code}: {detail} ({advice}; request {request})"]
     for error in problem.get("errors", []):
-        lines.append(f"  {error['pointer']} {error['code']}: {error['detail']}")
+        lines.append(f"  {error.get('pointer') or error.get('parameter')} {error['code']}: {error['detail']}")
     return "\n".join(lines)
 
 

@@ -2,7 +2,7 @@
 //! the second one back and downloads its documents.
 //!
 //! Settings: `BASE_URL`, `API_KEY`, `FILE_NUMBER` (prefix of the file numbers), `STATE_DIR` (folder
-//! of the idempotency keys). Needs reqwest (features `json`, `multipart`; `query` to change), tokio, serde,
+//! of the idempotency keys). Needs reqwest (features `json`, `multipart`, `query`), tokio, serde,
 //! `serde_json`, bytes, sha2, uuid (feature `v4`) and fastrand.
 
 use std::{env, error::Error, fmt, fs, io, path::Path, process::ExitCode, time::Duration};
@@ -56,7 +56,7 @@ pub(crate) fn idempotency_key(file_number: &str) -> io::Result<String> {
     fs::read_to_string(stored)
 }
 
-/// An answer with another status than the expected one.
+/// An answer with another status than the expected ones.
 #[derive(Debug)]
 pub(crate) struct ProblemAnswer {
     status: StatusCode,
@@ -76,6 +76,7 @@ pub(crate) struct Problem {
 
 #[derive(Debug, Deserialize)]
 struct FieldProblem {
+    #[serde(alias = "parameter")]
     pointer: String,
     code: String,
     detail: String,
@@ -119,10 +120,10 @@ impl fmt::Display for ProblemAnswer {
     }
 }
 
-/// Sends until there is a final answer, and returns it if its status is the expected one. A repeat
+/// Sends until there is a final answer, and returns it if its status is an expected one. A repeat
 /// must be safe.
 pub(crate) async fn send<T: DeserializeOwned>(
-    expected: StatusCode,
+    expected: &[StatusCode],
     request: impl Fn() -> RequestBuilder,
 ) -> Result<(HeaderMap, T), Failure> {
     let mut failure = String::new();
@@ -151,11 +152,11 @@ pub(crate) async fn send<T: DeserializeOwned>(
 }
 
 async fn attempt_once<T: DeserializeOwned>(
-    expected: StatusCode,
+    expected: &[StatusCode],
     request: RequestBuilder,
 ) -> reqwest::Result<Result<(HeaderMap, T), ProblemAnswer>> {
     let response = request.send().await?;
-    if response.status() == expected {
+    if expected.contains(&response.status()) {
         let headers = response.headers().clone();
         return Ok(Ok((headers, response.json().await?)));
     }
@@ -212,7 +213,7 @@ impl Orders {
         let key = format!("\"{}\"", idempotency_key(file_number)?);
         let request =
             || fill(self.request(Method::POST, path).header("Idempotency-Key", key.as_str()));
-        let (_, order): (_, Order) = send(StatusCode::CREATED, request).await?;
+        let (_, order): (_, Order) = send(&[StatusCode::CREATED], request).await?;
         Ok(order.order_id)
     }
 
@@ -248,7 +249,7 @@ impl Orders {
         &self,
         path: &str,
     ) -> Result<(HeaderMap, T), Failure> {
-        send(StatusCode::OK, || self.request(Method::GET, path)).await
+        send(&[StatusCode::OK], || self.request(Method::GET, path)).await
     }
 
     async fn download(&self, path: &str) -> Result<Bytes, Failure> {

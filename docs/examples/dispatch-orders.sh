@@ -3,16 +3,13 @@
 # it again and again: it looks at the orders that have changed since the last run.
 #
 # Needs create-orders.sh beside it. Settings: BASE_URL, API_KEY (a key of the signing service),
-# NOTARY_ID, STATE_DIR (folder of the time of the last run).
+# NOTARY_ID, STATE_DIR (folder of the cursor of the last run).
 set -euo pipefail
 
 . "$(dirname "$0")/create-orders.sh"
 notary_id=${NOTARY_ID:-7001}
 most_lost=3
-stored=${STATE_DIR:-.}/polled-at
-# More seconds than the clock of this machine may differ from the clock of the service. Orders of this time
-# are read twice, which does no harm: what is to do depends on their state.
-overlap=300
+stored=${STATE_DIR:-.}/dispatched-to
 
 # Decides by the state of an order; empty if there is nothing to do. Your product asks its notaries here.
 # shellcheck disable=SC2016 # jq expands $notary
@@ -24,7 +21,11 @@ decide() { jq --argjson notary "$notary_id" "$@"; }
 dispatch() {
     local path=/api/order/$1 tag lost=0
     while true; do
-        get "$path" "$work/found"
+        if ! get "$path" "$work/found" 2>"$work/failure"; then
+            [ "$(problem .code)" != erased ] || return 0
+            cat "$work/failure" >&2
+            return 1
+        fi
         tag=$(sed -nE 's/^etag: *(.*)\r$/\1/Ip' "$work/answer.head")
         decide "$next_change" "$work/found" >"$work/change"
         [ -s "$work/change" ] || return 0
@@ -47,11 +48,9 @@ dispatch() {
     done
 }
 
-# Prints the open orders that were created or changed since a time and have something to do, the oldest
-# first. Reads all pages.
-changed() {
+# Prints the open orders that have something to do, the oldest first. Reads all pages.
+open_orders() {
     local path='/api/order?limit=100&order_status=NEW,ASSIGNED' before=''
-    [ -z "$1" ] || path+="&updated_after=$1"
     while true; do
         get "$path$before" "$work/page"
         decide ".data[] | select([$next_change] != []) | .order_id" "$work/page"
@@ -60,13 +59,25 @@ changed() {
     done | tac
 }
 
-# The first run looks at all open orders. Your product has the time in its database. It is taken before the
-# first page is read: an order that changes meanwhile is found in the next run.
-began=$(($(date +%s) - overlap))
-since=''
-[ ! -s "$stored" ] || since=$(cat "$stored")
-due=$(set -e; changed "$since")
-for order_id in $due; do
-    dispatch "$order_id"
+# The first run looks at all open orders. The cursor is read before the first page: an order that changes
+# meanwhile is found in the next run.
+if [ ! -s "$stored" ]; then
+    get '/api/order/changes?after=now' "$work/now"
+    due=$(set -e; open_orders)
+    for order_id in $due; do
+        dispatch "$order_id"
+    done
+    jq -r .next_after "$work/now" >"$stored"
+    exit
+fi
+
+# The others follow the changes. The cursor is stored last: after a crash, the next run looks at these orders
+# again. Your product has it in its database.
+while true; do
+    get "/api/order/changes?limit=100&after=$(jq -Rr @uri "$stored")" "$work/changes"
+    for order_id in $(jq '[.data[].order_id] | unique[]' "$work/changes"); do
+        dispatch "$order_id"
+    done
+    jq -r .next_after "$work/changes" >"$stored"
+    [ "$(jq .has_more "$work/changes")" = true ] || break
 done
-jq -rn "$began | todate" >"$stored"

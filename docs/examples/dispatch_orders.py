@@ -1,23 +1,20 @@
 """The side of the signing service: finds its open orders, assigns a notary to each, and confirms it.
-Run it again and again: it looks at the orders that have changed since the last run.
+Run it again and again: it looks at the orders that have changed since the last run, and misses none.
 
 Needs create_orders.py beside it. Settings: BASE_URL, API_KEY (a key of the signing service),
-NOTARY_ID, STATE_DIR (folder of the time of the last run).
+NOTARY_ID, STATE_DIR (folder of the cursor of the last run).
 """
 
 import os
 import random
 import time
-from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from urllib.parse import quote
 
 from create_orders import OrderFailed, get, run, send
 
 NOTARY_ID = int(os.environ.get("NOTARY_ID", "7001"))
 ATTEMPTS = 3
-# More than the clock of this machine may differ from the clock of the service. Orders of this time are
-# read twice, which does no harm: what is to do depends on their state.
-OVERLAP = timedelta(minutes=5)
 
 
 def next_change(order: dict) -> dict | None:
@@ -33,7 +30,12 @@ def dispatch(order_id: int) -> None:
     path = f"/api/order/{order_id}"
     lost = 0
     while True:
-        found = get(path)
+        try:
+            found = get(path)
+        except OrderFailed as failure:
+            if failure.code == "erased":
+                return
+            raise
         change = next_change(found.json())
         if change is None:
             return
@@ -56,29 +58,36 @@ def dispatch(order_id: int) -> None:
             print(change["order_status"], order_id, flush=True)
 
 
-def changed(since: str | None) -> list[dict]:
-    """Reads all pages of the open orders that were created or changed since a time, the newest first."""
-    path = "/api/order?limit=100&order_status=NEW,ASSIGNED"
-    if since:
-        path += f"&updated_after={since}"
+def open_orders() -> list[int]:
+    """Reads all pages of the open orders, and returns the oldest first."""
     orders, before = [], ""
     while True:
-        page = get(path + before).json()
+        page = get(f"/api/order?limit=100&order_status=NEW,ASSIGNED{before}").json()
         orders += page["data"]
         if not page["has_more"]:
-            return orders
+            return [order["order_id"] for order in reversed(orders) if next_change(order)]
         before = f"&starting_after={orders[-1]['order_id']}"
 
 
 def main() -> None:
-    """Looks at all open orders in the first run. Your product has the time in its database."""
-    stored = Path(os.environ.get("STATE_DIR", "."), "polled-at")
-    # Before the first page is read: an order that changes meanwhile is found in the next run.
-    began = datetime.now(timezone.utc) - OVERLAP
-    for order in reversed(changed(stored.read_text() if stored.exists() else None)):
-        if next_change(order):
-            dispatch(order["order_id"])
-    stored.write_text(began.strftime("%Y-%m-%dT%H:%M:%SZ"))
+    """Looks at all open orders in the first run, and follows the changes after that."""
+    stored = Path(os.environ.get("STATE_DIR", "."), "dispatched-to")
+    if not stored.exists():
+        # Before the first page is read: an order that changes meanwhile is found in the next run.
+        now = get("/api/order/changes?after=now").json()["next_after"]
+        for order_id in open_orders():
+            dispatch(order_id)
+        stored.write_text(now)
+        return
+    has_more = True
+    while has_more:
+        page = get(f"/api/order/changes?limit=100&after={quote(stored.read_text(), safe='')}").json()
+        for order_id in dict.fromkeys(change["order_id"] for change in page["data"]):
+            dispatch(order_id)
+        # Only now: after a crash, the next run looks at these orders again. Your product has the cursor in its
+        # database.
+        stored.write_text(page["next_after"])
+        has_more = page["has_more"]
 
 
 if __name__ == "__main__":

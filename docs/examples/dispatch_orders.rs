@@ -1,15 +1,10 @@
 //! The side of the signing service: finds its open orders, assigns a notary to each, and confirms it.
-//! Run it again and again: it looks at the orders that have changed since the last run.
+//! Run it again and again: it looks at the orders that have changed since the last run, and misses none.
 //!
 //! Needs `create_orders.rs` beside it. Settings: `BASE_URL`, `API_KEY` (a key of the signing
-//! service), `NOTARY_ID`, `STATE_DIR` (folder of the time of the last run).
+//! service), `NOTARY_ID`, `STATE_DIR` (folder of the cursor of the last run).
 
-use std::{
-    env, fs,
-    path::Path,
-    process::ExitCode,
-    time::{Duration, UNIX_EPOCH},
-};
+use std::{collections::BTreeSet, env, fs, path::Path, process::ExitCode, time::Duration};
 
 use reqwest::{
     Method, StatusCode,
@@ -17,7 +12,6 @@ use reqwest::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 #[expect(dead_code, reason = "what only the client's side uses")]
 mod create_orders;
@@ -25,9 +19,6 @@ mod create_orders;
 use create_orders::{Failure, Orders, ProblemAnswer, exit_code, send};
 
 const ATTEMPTS: u32 = 3;
-/// More than the clock of this machine may differ from the clock of the service. Orders of this time
-/// are read twice, which does no harm: what is to do depends on their state.
-const OVERLAP: Duration = Duration::from_secs(300);
 
 #[derive(Deserialize)]
 struct Found {
@@ -40,6 +31,18 @@ struct Found {
 struct Page {
     data: Vec<Found>,
     has_more: bool,
+}
+
+#[derive(Deserialize)]
+struct Entry {
+    order_id: i64,
+}
+
+#[derive(Deserialize)]
+struct Changes {
+    data: Vec<Entry>,
+    has_more: bool,
+    next_after: String,
 }
 
 #[derive(Serialize)]
@@ -62,14 +65,17 @@ async fn dispatch(orders: &Orders, order_id: i64, notary: i64) -> Result<(), Fai
     let path = format!("/api/order/{order_id}");
     let mut lost = 0;
     loop {
-        let (headers, order) = orders.get::<Found>(&path).await?;
+        let (headers, order) = match orders.get::<Found>(&path).await {
+            Err(failure) if has_code(&failure, "erased") => return Ok(()),
+            found => found?,
+        };
         let Some(change) = next_change(&order, notary) else { return Ok(()) };
         let tag = headers.get(ETAG).ok_or("the order has no ETag")?;
         // Changes only the version that was read, so a repeat is safe, too.
         let request = || orders.request(Method::PATCH, &path).header(IF_MATCH, tag).json(&change);
-        match send::<Value>(StatusCode::OK, request).await {
+        match send::<Value>(&[StatusCode::OK], request).await {
             Ok(_) => println!("{} {order_id}", change.order_status),
-            Err(failure) if !is_precondition(&failure) => return Err(failure),
+            Err(failure) if !has_code(&failure, "precondition_failed") => return Err(failure),
             Err(_) => {
                 lost += 1;
                 pause(order_id, lost).await?;
@@ -89,43 +95,60 @@ async fn pause(order_id: i64, lost: u32) -> Result<(), Failure> {
     Ok(())
 }
 
-fn is_precondition(failure: &Failure) -> bool {
-    let answer = failure.downcast_ref::<ProblemAnswer>();
-    answer.is_some_and(|answer| answer.problem.code == "precondition_failed")
+fn has_code(failure: &Failure, code: &str) -> bool {
+    failure.downcast_ref::<ProblemAnswer>().is_some_and(|answer| answer.problem.code == code)
 }
 
-/// Reads all pages of the open orders that were created or changed since a time, the newest first.
-async fn changed(orders: &Orders, since: Option<&str>) -> Result<Vec<Found>, Failure> {
-    let mut path = "/api/order?limit=100&order_status=NEW,ASSIGNED".to_owned();
-    if let Some(since) = since {
-        path = format!("{path}&updated_after={since}");
-    }
-    let (mut found, mut before) = (Vec::new(), String::new());
+/// Reads all pages of the open orders, and returns the oldest first.
+async fn open_orders(orders: &Orders, notary: i64) -> Result<Vec<i64>, Failure> {
+    let path = "/api/order?limit=100&order_status=NEW,ASSIGNED";
+    let (mut found, mut before) = (Vec::<Found>::new(), String::new());
     loop {
         let Page { data, has_more } = orders.get(&format!("{path}{before}")).await?.1;
         found.extend(data);
         match found.last() {
             Some(last) if has_more => before = format!("&starting_after={}", last.order_id),
-            _ => return Ok(found),
+            _ => break,
         }
     }
+    let due = found.iter().rev().filter(|order| next_change(order, notary).is_some());
+    Ok(due.map(|order| order.order_id).collect())
 }
 
-/// Looks at all open orders in the first run. Your product has the time in its database.
+async fn changes(orders: &Orders, after: &str) -> Result<Changes, Failure> {
+    let query = [("limit", "100"), ("after", after)];
+    let request = || orders.request(Method::GET, "/api/order/changes").query(&query);
+    Ok(send(&[StatusCode::OK], request).await?.1)
+}
+
+/// Looks at all open orders in the first run, and follows the changes after that.
 async fn run() -> Result<(), Failure> {
     let orders = Orders::from_env()?;
     let notary = env::var("NOTARY_ID").map_or(Ok(7001), |number| number.parse())?;
     let folder = env::var("STATE_DIR").unwrap_or_else(|_| ".".to_owned());
-    let stored = Path::new(&folder).join("polled-at");
-    let since = fs::read_to_string(&stored).ok();
-    // Before the first page is read: an order that changes meanwhile is found in the next run.
-    let began = OffsetDateTime::UNIX_EPOCH + UNIX_EPOCH.elapsed()? - OVERLAP;
-    let found = changed(&orders, since.as_deref()).await?;
-    for order in found.iter().rev().filter(|order| next_change(order, notary).is_some()) {
-        dispatch(&orders, order.order_id, notary).await?;
+    let stored = Path::new(&folder).join("dispatched-to");
+    if !stored.exists() {
+        // Before the first page is read: an order that changes meanwhile is found in the next run.
+        let now = changes(&orders, "now").await?.next_after;
+        for order_id in open_orders(&orders, notary).await? {
+            dispatch(&orders, order_id, notary).await?;
+        }
+        fs::write(&stored, now)?;
+        return Ok(());
     }
-    fs::write(&stored, began.format(&Rfc3339)?)?;
-    Ok(())
+    loop {
+        let page = changes(&orders, &fs::read_to_string(&stored)?).await?;
+        let changed: BTreeSet<_> = page.data.iter().map(|entry| entry.order_id).collect();
+        for order_id in changed {
+            dispatch(&orders, order_id, notary).await?;
+        }
+        // Only now: after a crash, the next run looks at these orders again. Your product has the cursor in its
+        // database.
+        fs::write(&stored, page.next_after)?;
+        if !page.has_more {
+            return Ok(());
+        }
+    }
 }
 
 #[tokio::main]

@@ -41,8 +41,9 @@ async function handleOnce(id, body) {
 // Takes little time: the service waits 15 seconds. Queue what takes longer. Ignore types that you
 // do not know: there may be more of them one day.
 function handle(event) {
-  if (event.type.startsWith("order.")) console.log(event.type, event.data.order_id, event.data.order_status);
-  else console.log(event.type);
+  const { order_id, order_status } = event.data;
+  // An erased order has no status, and a test has no order.
+  console.log([event.type, order_id, order_status].filter((part) => part !== undefined).join(" "));
 }
 
 // Returns the body, or nothing if it is too long.

@@ -51,7 +51,8 @@ function handle(array $event): void
 {
     $line = $event['type'];
     if (str_starts_with($line, 'order.')) {
-        $line .= " {$event['data']['order_id']} {$event['data']['order_status']}";
+        // An erased order has no status.
+        $line = rtrim("$line {$event['data']['order_id']} " . ($event['data']['order_status'] ?? ''));
     }
     file_put_contents('php://stdout', "$line\n");
 }

@@ -44,7 +44,9 @@ def handle(event: dict) -> None:
     """Takes little time: the service waits 15 seconds. Queue what takes longer. Ignore types that
     you do not know: there may be more of them one day."""
     if event["type"].startswith("order."):
-        print(event["type"], event["data"]["order_id"], event["data"]["order_status"], flush=True)
+        # An erased order has no status.
+        status = [event["data"]["order_status"]] if "order_status" in event["data"] else []
+        print(event["type"], event["data"]["order_id"], *status, flush=True)
     else:
         print(event["type"], flush=True)
 

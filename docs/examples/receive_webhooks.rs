@@ -60,7 +60,9 @@ fn handle(event: &Value) {
     match event["type"].as_str() {
         Some(kind) if kind.starts_with("order.") => {
             let (order, status) = (&event["data"]["order_id"], &event["data"]["order_status"]);
-            println!("{kind} {order} {}", status.as_str().unwrap_or_default());
+            // An erased order has no status.
+            let line = format!("{kind} {order} {}", status.as_str().unwrap_or_default());
+            println!("{}", line.trim_end());
         }
         Some(kind) => println!("{kind}"),
         None => {}

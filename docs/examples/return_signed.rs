@@ -38,11 +38,11 @@ async fn return_signed(orders: &Orders, id: i64, document: &Path) -> Result<u32,
         let request = orders.request(Method::POST, &path).timeout(UPLOAD_TIMEOUT);
         request.header("Idempotency-Key", &key).multipart(Form::new().part("documents", part))
     };
-    let added: Added = send(StatusCode::CREATED, upload).await?.1;
+    let added: Added = send(&[StatusCode::CREATED], upload).await?.1;
     // The documents first: a signed order without them would be a question for the client.
     let path = format!("/api/order/{id}");
     let change = json!({ "order_status": "SIGNED" });
-    send::<Value>(StatusCode::OK, || orders.request(Method::PATCH, &path).json(&change)).await?;
+    send::<Value>(&[StatusCode::OK], || orders.request(Method::PATCH, &path).json(&change)).await?;
     Ok(added.signed_documents_uploaded)
 }
 

@@ -26,6 +26,7 @@ const RECEIVERS: [&str; 4] =
 
 const CREATED: &str = r#"{"type":"order.created","timestamp":"2026-12-01T20:30:00Z","data":{"order_id":170017,"file_number":"REFI-Ä","order_status":"NEW"}}"#;
 const UPDATED: &str = r#"{"type":"order.updated","timestamp":"2026-12-01T21:05:00Z","data":{"order_id":170017,"file_number":"REFI-Ä","order_status":"ASSIGNED","previous_status":"NEW","notary_id":7001}}"#;
+const ERASED: &str = r#"{"type":"order.erased","timestamp":"2026-12-02T08:00:00Z","data":{"order_id":170017,"is_test":false}}"#;
 const TEST: &str = r#"{"type":"webhook.test","timestamp":"2026-12-01T20:30:00Z","data":{}}"#;
 
 fn secret(byte: u8) -> WebhookSecret {
@@ -146,6 +147,7 @@ async fn genuine_events_are_handled_once() {
             ("msg_1", CREATED, &[1]),
             ("msg_3", TEST, &[2, 1]),
             ("msg_4", UPDATED, &[1]),
+            ("msg_5", ERASED, &[1]),
         ] {
             assert_eq!(receiver.send(id, body, secrets, now()).await, 204, "{name} {id}");
         }
@@ -153,9 +155,36 @@ async fn genuine_events_are_handled_once() {
             "order.created 170017 NEW",
             "webhook.test",
             "webhook.test",
-            "order.updated 170017 ASSIGNED\n",
+            "order.updated 170017 ASSIGNED",
+            "order.erased 170017\n",
         ];
         assert_eq!(receiver.printed(), expected.join("\n"), "{name}");
+    }
+}
+
+/// The guide has code for platforms of flows.
+#[test]
+fn code_of_the_guide_tells_genuine_events() {
+    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/webhooks.md");
+    let guide = std::fs::read_to_string(guide).unwrap();
+    let code = guide.split("```js\n").nth(1).unwrap().split("```").next().unwrap();
+    let (timestamp, key) = (now().unix_timestamp(), secret(1).to_text());
+    let webhook = Webhook::new(&key).unwrap();
+    let old = timestamp - 400;
+    for (sent, body, expected) in
+        [(timestamp, CREATED, "true"), (timestamp, UPDATED, "false"), (old, CREATED, "false")]
+    {
+        let signature = webhook.sign("msg_1", sent, CREATED.as_bytes()).unwrap();
+        let inputs = serde_json::json!({
+            "secret": key, "id": "msg_1", "timestamp": sent.to_string(), "body": body,
+            "signatures": format!("v1,b3RoZXI= {signature}")
+        });
+        let program = format!(
+            "const {{ secret, id, timestamp, body, signatures }} = {inputs};\n{code}\n\
+             console.log(isGenuine);"
+        );
+        let output = Command::new("node").args(["-e", &program]).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), expected, "{output:?}");
     }
 }
 

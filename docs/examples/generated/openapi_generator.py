@@ -65,8 +65,11 @@ created = orders.create_order_with_documents(
 )
 print("created", created.order_id, created.signing_date, created.documents_uploaded)
 
-page = orders.list_orders(limit=10, file_number=created.file_number)
+page = orders.list_orders(limit=10, file_number=created.file_number, updated_after=created.updated_at)
 print("listed", [order.order_id for order in page.data])
+
+changes = orders.list_changes(limit=10)
+assert [(change.order_id, change.kind) for change in changes.data][-1] == (created.order_id, "created")
 
 order = orders.read_order(created.order_id)
 print("read", order.order_status, order.details.signing_details_form_data.specific_time)

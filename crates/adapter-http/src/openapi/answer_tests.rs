@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::{
     code_tests::properties,
-    tests::{at, faults, strict_validator, validator},
+    tests::{at, faults, operations, strict_validator, validator},
 };
 use crate::{
     respond::problem::ProblemCode,
@@ -77,6 +77,48 @@ fn guide_and_console_name_every_event() {
             console.contains(&format!("\"{event}\": \"")),
             "{event} has no words in the console"
         );
+    }
+}
+
+/// One body for each event, and nothing that the document does not describe.
+#[test]
+fn guide_of_webhooks_has_each_body() {
+    let guide = include_str!("../../../../docs/webhooks.md");
+    let mut shown = BTreeSet::new();
+    for block in guide.split("```json\n").skip(1).map(|it| it.split("```").next().unwrap()) {
+        let body: Value = serde_json::from_str(block).unwrap();
+        let event = body["type"].as_str().unwrap().to_owned();
+        let post = &at("/webhooks")[&event]["post"]["requestBody"]["content"];
+        let schema = &post["application/json"]["schema"];
+        assert_eq!(faults(&strict_validator(schema), &body), [""; 0], "{event}");
+        shown.insert(event);
+    }
+    assert_eq!(shown, EventType::ALL.map(|event| event.as_str().to_owned()).into());
+}
+
+#[test]
+fn guide_has_a_row_for_each_problem() {
+    let guide = include_str!("../../../../docs/api.md");
+    let rows = guide.lines().filter_map(|line| line.strip_prefix("| ")?.split_once(" | `"));
+    let rows = rows.filter(|(status, _)| status.parse::<u16>().is_ok());
+    let codes = rows.map(|(_, rest)| rest.split('`').next().unwrap()).collect::<BTreeSet<_>>();
+    assert_eq!(codes, ProblemCode::ALL.iter().map(|code| code.as_str()).collect());
+}
+
+/// The names of 0.1.0, which stand in one table.
+#[test]
+fn guide_names_every_operation_event_and_kind_in_one_table() {
+    let guide = include_str!("../../../../docs/api.md");
+    let names = guide.split("\n## Names\n").nth(1).unwrap().split("\n## ").next().unwrap();
+    let operations = operations()
+        .into_iter()
+        .filter(|(path, _)| path.contains("/api/order") && !path.starts_with("get "));
+    let operations = operations.map(|(_, it)| it["operationId"].as_str().unwrap().to_owned());
+    let kinds = &at("/components/schemas/OrderHistoryEntry/properties/kind/x-extensible-enum");
+    let kinds = kinds.as_array().unwrap().iter().map(|kind| kind.as_str().unwrap().to_owned());
+    let events = EventType::OF_ORDERS.map(|event| event.as_str().to_owned());
+    for name in operations.chain(kinds).chain(events) {
+        assert!(names.contains(&format!("`{name}`")), "{name}");
     }
 }
 

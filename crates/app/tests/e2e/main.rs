@@ -41,6 +41,8 @@ mod docs {
     mod examples;
     mod first_start;
     mod generated_clients;
+    mod guide;
+    mod in_step;
     mod kubernetes;
     mod manual;
     mod monitoring;

@@ -15,8 +15,7 @@ use test_servers::tools::{built, examples, python};
 
 use crate::{
     harness::scripted_server::{Reply, Request, ScriptedServer},
-    harness::{CREATE, CREATE_WITH_DOCUMENTS, TestApp, clock_behind_system, created},
-    wiring::Wiring,
+    harness::{CREATE, CREATE_WITH_DOCUMENTS, TestApp, created},
 };
 
 const CLIENTS: [&str; 4] =
@@ -26,9 +25,13 @@ const CLIENTS: [&str; 4] =
 const DISPATCHERS: [&str; 4] =
     ["dispatch-orders.sh", "dispatch_orders.py", "dispatch-orders.mjs", "dispatch_orders.rs"];
 
-/// The client after a change, and the signing service after the appointment.
-const CHANGERS: [&str; 4] =
-    ["change-order.sh", "change_order.py", "change-order.mjs", "change_order.rs"];
+/// The client at each change. `in_step.rs` runs them, and the mirrors.
+pub(super) const RESENDERS: [&str; 4] =
+    ["resend-order.sh", "resend_order.py", "resend-order.mjs", "resend_order.rs"];
+pub(super) const MIRRORS: [&str; 4] =
+    ["mirror-orders.sh", "mirror_orders.py", "mirror-orders.mjs", "mirror_orders.rs"];
+
+/// The signing service after the appointment.
 const RETURNERS: [&str; 4] =
     ["return-signed.sh", "return_signed.py", "return-signed.mjs", "return_signed.rs"];
 
@@ -53,7 +56,7 @@ const WITH_ERRORS: [&str; 6] = [
 /// The field that the scripted errors name.
 const STATE: &str = "/signingDetailsFormData/state";
 
-fn docs() -> PathBuf {
+pub(super) fn docs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs")
 }
 
@@ -108,7 +111,7 @@ impl Run {
 }
 
 /// Prepares a client process for a service.
-fn configured(client: &str, base_url: &str, key: &str, state: &TempDir) -> Command {
+pub(super) fn configured(client: &str, base_url: &str, key: &str, state: &TempDir) -> Command {
     let state = state.path().to_str().unwrap();
     command(client, &[("BASE_URL", base_url), ("API_KEY", key), ("STATE_DIR", state)])
 }
@@ -162,7 +165,8 @@ fn guides_link_the_examples() {
     let of_guides = [
         ("api.md", CLIENTS),
         ("api.md", DISPATCHERS),
-        ("api.md", CHANGERS),
+        ("api.md", RESENDERS),
+        ("api.md", MIRRORS),
         ("api.md", RETURNERS),
         ("webhooks.md", RECEIVERS),
     ];
@@ -189,18 +193,12 @@ async fn clients_create_each_order_once_over_two_runs() {
     assert_eq!(stored, (count, count, count));
 }
 
-fn of_service() -> KeyTerms {
+pub(super) fn of_service() -> KeyTerms {
     KeyTerms {
         for_service: Some(SigningServiceId(42)),
         scopes: Scope::DEFAULT_OF_SERVICES.into_iter().collect(),
         ..KeyTerms::default()
     }
-}
-
-/// Starts a service with the time of this machine, which the programs read.
-async fn start_now() -> TestApp {
-    let clock = clock_behind_system(time::Duration::ZERO);
-    TestApp::start_on(Wiring::embedded(), clock, &[], None).await
 }
 
 /// Runs a program of the signing service, and returns the lines that it prints.
@@ -209,41 +207,11 @@ async fn dispatch(app: &TestApp, key: &str, state: &TempDir, dispatcher: &str) -
 }
 
 /// Runs a program that succeeds, and returns the lines that it prints.
-async fn lines(mut command: Command) -> Vec<String> {
+pub(super) async fn lines(mut command: Command) -> Vec<String> {
     let (output, command) =
         tokio::task::spawn_blocking(move || (command.output().unwrap(), command)).await.unwrap();
     assert!(output.status.success(), "{command:?}: {output:?}");
     String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn clients_change_their_order_once_over_two_runs() {
-    let app = TestApp::start().await;
-    for changer in examples(&CHANGERS) {
-        let state = tempfile::tempdir().unwrap();
-        // A file number that a URL must encode.
-        let file_number = format!("A&B {changer}");
-        let id = created(app.order(&file_number).await).await["order_id"].clone();
-        for _ in 0..2 {
-            let mut command = configured(changer, &app.url(""), &app.key, &state);
-            command.env("FILE_NUMBER", &file_number).env("SIGNING_DATE", "2026-12-03");
-            assert_eq!(lines(command).await, [format!("changed {id} 2026-12-03")], "{changer}");
-        }
-        let order = app.read(&format!("/api/order/{id}")).await;
-        assert_eq!(order["details"]["signingDetailsFormData"]["signingDate"], "2026-12-03");
-        let kinds: Vec<_> =
-            order["history"].as_array().unwrap().iter().map(|it| it["kind"].clone()).collect();
-        let texts: Vec<_> =
-            order["notes"].as_array().unwrap().iter().map(|it| it["text"].clone()).collect();
-        assert_eq!(
-            (kinds, texts),
-            (
-                vec![json!("created"), json!("changed")],
-                vec![json!("The borrower asked for 2026-12-03.")],
-            ),
-            "{changer}"
-        );
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -269,7 +237,7 @@ async fn services_return_signed_documents_once_over_two_runs() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn dispatchers_assign_and_confirm_each_new_order_once() {
-    let app = start_now().await;
+    let app = TestApp::start().await;
     let key = app.issue_key_on(of_service()).await;
     for dispatcher in examples(&DISPATCHERS) {
         let state = tempfile::tempdir().unwrap();
@@ -302,7 +270,7 @@ async fn dispatchers_assign_and_confirm_each_new_order_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn dispatchers_read_every_page() {
     const PAGE: usize = 100;
-    let app = start_now().await;
+    let app = TestApp::start().await;
     let key = app.issue_key_on(of_service()).await;
     let mut ids = Vec::new();
     for number in 0..=PAGE + 1 {
@@ -328,10 +296,30 @@ async fn dispatchers_read_every_page() {
     }
 }
 
+fn lost() -> Reply {
+    Reply::problem(412, "precondition_failed", Vec::new(), None)
+}
+
+#[test]
+fn resenders_give_up_after_three_lost_races() {
+    for_each(RESENDERS, |resender| {
+        let headers = vec![("Content-Type", "application/json".to_owned())];
+        let body = json!({ "order_id": 1 }).to_string();
+        let amended = Reply::Answer { status: 200, headers, body };
+        let server = ScriptedServer::start(vec![amended, lost(), lost(), lost()]);
+        let state = tempfile::tempdir().unwrap();
+        let output = configured(resender, &server.url(), "nok_secret", &state).output().unwrap();
+        let (requests, message) = (server.stop(), String::from_utf8(output.stderr).unwrap());
+        assert!(!output.status.success() && requests.len() == 4, "{resender}: {message}");
+        assert!(message.contains("gave up on order 1 after 3 answers 412"), "{message}");
+        let keys = requests.iter().map(|request| request.header("Idempotency-Key").unwrap());
+        assert_eq!(keys.collect::<std::collections::BTreeSet<_>>().len(), 4, "{resender}");
+    });
+}
+
 #[test]
 fn dispatchers_give_up_after_three_lost_races() {
     for_each(DISPATCHERS, |dispatcher| {
-        let lost = || Reply::problem(412, "precondition_failed", Vec::new(), None);
         let state = tempfile::tempdir().unwrap();
         let (run, requests) = run_scripted_with(&state, dispatcher, vec![lost(), lost(), lost()]);
         assert_eq!((run.succeeded, requests.len()), (false, 3), "{dispatcher}: {run:?}");
@@ -343,7 +331,7 @@ fn dispatchers_give_up_after_three_lost_races() {
             let waited = pair[1].at - pair[0].at;
             assert!(waited >= Duration::from_millis(500), "{dispatcher} did not pause");
         }
-        assert!(!state.path().join("polled-at").exists(), "{dispatcher} skips the order");
+        assert!(!state.path().join("dispatched-to").exists(), "{dispatcher} skips the order");
     });
 }
 

@@ -378,6 +378,21 @@ fn guide_names_the_versions_of_the_tests() {
     assert_eq!(checked, 15);
 }
 
+/// The generator for TypeScript is told the APIs.
+#[test]
+fn typescript_client_has_every_api() {
+    let document = fs::read_to_string(root().join("docs/openapi.json")).unwrap();
+    let document: Value = serde_json::from_str(&document).unwrap();
+    let tags = document["tags"].as_array().unwrap().iter().map(|tag| tag["name"].as_str().unwrap());
+    let apis = tags.filter(|tag| *tag != "events").map(|tag| {
+        let (first, rest) = tag.split_at(1);
+        first.to_uppercase() + rest
+    });
+    let expected = format!("apis={},", apis.collect::<Vec<_>>().join(":"));
+    let commands = commands("TypeScript");
+    assert!(commands.contains(&expected), "{expected}: {commands}");
+}
+
 #[test]
 fn validators_and_linters_have_nothing_to_say() {
     let folder = Folder::new();

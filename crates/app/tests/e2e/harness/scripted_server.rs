@@ -56,7 +56,7 @@ impl Reply {
         Self::Answer { status: 201, headers, body: json!({ "order_id": order_id }).to_string() }
     }
 
-    /// A new order without documents, which is a list of this order, too.
+    /// A new order without documents, which is a list of this order and a page of its changes, too.
     fn read() -> Self {
         let headers = vec![
             ("Content-Type", "application/json".to_owned()),
@@ -65,6 +65,7 @@ impl Reply {
         let mut order = json!({ "order_id": 1, "order_status": "NEW", "notary_id": null });
         order["data"] = json!([order]);
         order["has_more"] = json!(false);
+        order["next_after"] = json!("1-1");
         order["documents"] = json!([]);
         Self::Answer { status: 200, headers, body: order.to_string() }
     }
