@@ -406,7 +406,8 @@ class OrderList {
       const isWhole = this.#loaded.total !== null;
       const all = isWhole ? tally({ byDate: new Map(), number: 0, cancelled: 0 }, those) : this.#days?.byDate.get(date);
       const number = all ? signings(all) : "counting…";
-      const heading = h("h2", {}, dayHeading(date), h("span", { class: "hint" }, ` ${number}`));
+      const isOnly = new Set(daysOf(this.#search)).size === 1;
+      const heading = h("h2", { class: isOnly && "unseen" }, dayHeading(date), h("span", { class: "hint" }, ` ${number}`));
       return h("section", { class: "card day" }, heading, ordersTable(`${dayHeading(date)}, ${number}`, those, { choice: this.#choice }));
     });
   }

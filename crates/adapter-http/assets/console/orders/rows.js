@@ -47,7 +47,7 @@ const COLUMNS = {
 
 /** The columns of every list, and of the list of changes. */
 const USUAL = ["time", "file", "signer", "city", "status", "notary", "side", "marks"];
-const OF_CHANGES = ["changed", "file", "signer", "what", "status", "time", "side", "marks"];
+const OF_CHANGES = ["changed", "file", "signer", "what", "status", "time", "marks"];
 
 /** Columns that are left out if no row has something there. */
 const OPTIONAL = ["notary", "marks", "city"];
