@@ -281,7 +281,7 @@ class Addition {
       if (!this.element.isConnected) toast(`The upload failed: ${failure.sentence}`, { link: this.#link });
       throw failure;
     }
-    this.#end(sent);
+    this.#end(sent, failure);
     if (failure) this.#files.setProblem(failure.sentence);
   }
 
@@ -325,7 +325,7 @@ class Addition {
     return values !== null;
   }
 
-  #end(files) {
+  #end(files, failure) {
     const isWhole = files.length === this.#files.files.length;
     const done = this.#replaced ? "The document is replaced." : this.#kind.done;
     // The button of the documents that are added vanishes.
@@ -334,8 +334,8 @@ class Addition {
     if (isWhole) this.#begin(null);
     else this.#files.remove(files);
     const link = isShown ? undefined : this.#link;
-    const reason = this.#files.reason;
-    const part = `${files.length} ${this.#kind.verb}, ${this.#files.files.length} not sent${reason ? `: ${reason}` : "."}`;
+    const number = this.#files.files.length;
+    const part = `${files.length} ${this.#kind.verb}, ${number} not sent: ${failure ? "the upload broke off. Send them again." : this.#files.reason}`;
     if (isWhole) toast(done, { link });
     else toast(part, { link, isWarning: true });
   }

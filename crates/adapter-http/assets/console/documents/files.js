@@ -123,8 +123,7 @@ export class FileChooser {
 
   /** What is wrong with the first wrong file, and how many others are wrong. */
   get reason() {
-    const [[file, fault] = [], ...others] = this.#faults;
-    if (!file) return "";
+    const [[file, fault], ...others] = this.#faults;
     return `${file.name} ${fault}${others.length ? `, and ${others.length} more` : ""}.`;
   }
 

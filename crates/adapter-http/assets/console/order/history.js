@@ -72,6 +72,8 @@ function replaced(positions = [], documents) {
 function ofStatus(entry, before, notary) {
   const { order_status: status, notary_id: number } = entry;
   if (status === CANCELLED) return "Cancelled";
+  // A client assigns nobody: it has moved a confirmed appointment.
+  if (status === "ASSIGNED" && entry.actor === "client") return "No longer confirmed: the appointment was changed";
   const isOther = !before || status !== before.order_status;
   const isOtherNotary = before && number !== before.notary_id;
   const who = notary?.name ? [said(notary.name), number !== null && ` (number ${number})`] : number !== null && [`number ${number}`];

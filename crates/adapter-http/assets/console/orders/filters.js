@@ -51,6 +51,14 @@ export class Filters {
     this.#show();
   }
 
+  /** Shows the filters of another search. */
+  take(search) {
+    if (search === this.#search) return;
+    this.#search = search;
+    this.#text.value = search.search;
+    this.#show();
+  }
+
   /** Shows the filters, or folds them away: on a phone with the search. */
   #setOpen(isOpen) {
     this.#chips.hidden = !isOpen;

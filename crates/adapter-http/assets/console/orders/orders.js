@@ -165,6 +165,7 @@ class OrderList {
   /** Begins a search. */
   #take(search) {
     this.#search = search;
+    this.#filters.take(search);
     [this.#shown, this.#days] = [null, null];
     last = addressOf(search);
     const { view, depth, from, sort } = search;

@@ -225,7 +225,7 @@ const SENTENCES = {
     wait(retryAfter),
   412: () =>
     "Another user has changed the order since you opened it. Nothing was saved. This is the order " +
-    "now: look at it, then try again.",
+    "now. Your entries stay: look at both, then try again.",
   413: () => "This is too large. Send smaller or fewer files, or shorten the texts.",
   422: () => "The content changed after it was sent. Send it again.",
   429: ({ retryAfter }) => `Too many requests with this key. ${wait(retryAfter)}`,

@@ -2,6 +2,7 @@
 
 import { day, emailLink, h, phoneLink, said } from "./dom.js";
 import { Digits } from "./api.js";
+import { clock } from "./times.js";
 import { zoneName } from "./zones.js";
 
 export const [CANCELLED, DID_NOT_SIGN] = ["CANCELLED", "DID_NOT_SIGN"];
@@ -83,6 +84,8 @@ export function inWords({ kind, options }, value) {
   switch (kind) {
     case "date":
       return day(text);
+    case "time":
+      return clock(text);
     case "zone":
       return said(zoneName(text));
     case "amount":
