@@ -166,6 +166,8 @@ class Addition {
   #isBusy = false;
   #replaced = null;
   #attempts = new Attempts();
+  /** The request of each file. A repeat has the same files, so that its key is the same. */
+  #groups = new Map();
   #files;
   #title = h("h3");
   #again = h("p", { class: "advice" });
@@ -226,6 +228,7 @@ class Addition {
   #begin(replaced) {
     const { add, send } = this.#kind;
     this.#replaced = replaced;
+    this.#groups.clear();
     this.#files.clear();
     this.#files.isSingle = replaced !== null;
     fill(this.#title, replaced ? ["Replace ", said(nameOf(replaced))] : add);
@@ -268,7 +271,7 @@ class Addition {
     const sent = [];
     let failure = null;
     try {
-      for (const batch of batches(files)) sent.push(...(await this.#post(sending, batch)));
+      for (const group of this.#grouped(files)) sent.push(...(await this.#post(sending, group)));
     } catch (error) {
       if (!(error instanceof Failure)) throw error;
       failure = error;
@@ -283,6 +286,13 @@ class Addition {
     }
     this.#end(sent, failure);
     if (failure) this.#files.setProblem(failure.sentence);
+  }
+
+  /** Returns files by the requests that send them. */
+  #grouped(files) {
+    const fresh = files.filter((file) => !this.#groups.has(file));
+    for (const group of batches(fresh)) for (const file of group) this.#groups.set(file, group);
+    return Map.groupBy(files, (file) => this.#groups.get(file)).values();
   }
 
   /**
@@ -315,7 +325,9 @@ class Addition {
   /** Asks about files that the order seems to have. Returns whether the user means to send them. */
   async #areMeant(files) {
     const current = this.#documents.filter(isCurrent);
-    const again = files.filter(({ name, size }) => current.some((it) => nameOf(it) === name && it.size === size));
+    // A repeat of a request stores nothing twice.
+    const fresh = files.filter((file) => !this.#groups.has(file));
+    const again = fresh.filter(({ name, size }) => current.some((it) => nameOf(it) === name && it.size === size));
     if (!again.length) return true;
     const values = await ask({
       title: "Send it again?",

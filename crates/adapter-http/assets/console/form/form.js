@@ -1,7 +1,7 @@
 // The form that creates an order.
 
 import { Advice } from "./advice.js";
-import { Attempts, Failure, problem, request, session, stringify } from "../shared/api.js";
+import { Attempts, Digits, Failure, problem, request, session, stringify } from "../shared/api.js";
 import { offerServices } from "../shared/controls.js";
 import { ask, button, count, fill, h } from "../shared/dom.js";
 import { draft, numbers } from "../shared/draft.js";
@@ -81,12 +81,19 @@ class OrderForm {
     );
     const { signing_service_id: bound } = session.terms;
     this.#entries.texts = { ...numbers.read(), ...(bound !== null && { "/signingServiceId": String(bound) }) };
+    const orderedBy = this.#entries.control({ pointer: ORDERED_BY });
+    orderedBy.value ||= this.#orderedBy;
     this.#untouched = stringify(this.#entries.texts);
     this.#restore(draft.read());
     for (const event of ["input", "change"]) this.#entries.element.addEventListener(event, () => this.#keep());
     this.#files.onchange = () => this.#keep();
     this.#files.takeDropsOn(this.element);
     this.#setBusy(false);
+  }
+
+  /** Who orders, unless the user enters another number: the party that is signed in. */
+  get #orderedBy() {
+    return String(session.terms.client_id);
   }
 
   /** Returns whether the user has entered or chosen something. */
@@ -183,7 +190,7 @@ class OrderForm {
       const value = this.#entries.value(field);
       if (value !== undefined) setMember(order, field.pointer, value);
     }
-    order.requestedBy.userId ??= session.terms.client_id;
+    order.requestedBy.userId ??= new Digits(this.#orderedBy);
     return order;
   }
 

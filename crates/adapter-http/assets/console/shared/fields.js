@@ -161,7 +161,7 @@ export const GROUPS = [
       ...person(`${CONTACTS}/inHouseContact2`, "Second in-house contact"),
       ...person(`${DETAILS}/loanOfficer`, "Loan officer"),
       field(`${CONTACTS}/observer`, "Observer: e-mail", { kind: "email" }),
-      field(ORDERED_BY, "Ordered by: user number", { kind: "id", hint: "In your own system. Empty: the number of your company here" }),
+      field(ORDERED_BY, "Ordered by: user number", { kind: "id", hint: "In your own system; else that of your company here" }),
       field("/requestedBy/userRole", "Ordered by: role", { hint: "Such as escrow officer" }),
       field("/requestedBy/signingServiceId", "Ordered by: signing service number", {
         kind: "id",

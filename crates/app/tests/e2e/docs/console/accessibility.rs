@@ -22,10 +22,18 @@ async fn every_view_passes_axe_at_every_width_light_and_dark() {
     console.press_button("Refresh").await;
     console.browser.shows("REFI-2026-0115").await;
     screenshot(&console, "console.png").await;
+    console.open_filters().await;
     console.browser.click("#signing-dates").await;
     check(&console, "orders").await;
     console.browser.click("#signing-dates").await;
-    console.follow("This week").await;
+    console.browser.click("#view-attention").await;
+    console.browser.text(".part").await;
+    check(&console, "needs attention").await;
+    console.follow("Changed").await;
+    console.browser.text("td.what").await;
+    console.browser.click("tbody .choose input").await;
+    check(&console, "changed").await;
+    console.follow("Next 7 days").await;
     console.browser.text(".day h2").await;
     screenshot(&console, "console-week.png").await;
     check(&console, "agenda").await;
@@ -123,7 +131,8 @@ async fn check(console: &Console, view: &str) {
     let script = "const done = arguments[arguments.length - 1];
         axe.run(document, { resultTypes: ['violations'] }).then(({ violations }) =>
             done(violations.map(({ id, nodes }) => `${id}: ${nodes.map((it) => it.html)}`)));";
-    for width in [375, 768, 1280] {
+    // The narrow one is a phone, the next one a screen at 200 %.
+    for width in [320, 640, 1280] {
         for colors in ["light", "dark"] {
             show_as(console, width, 900, colors).await;
             let found = console.browser.run_async(script, &[]).await;
