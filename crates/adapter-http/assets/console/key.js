@@ -61,8 +61,8 @@ function storageCard() {
         "stay in this browser for the next order.",
       ),
       item(
-        "A note, a notary or a reason that you have begun to enter",
-        "stays in this browser until it is saved or you empty it.",
+        "A note, a notary or a status that you have begun to enter, and the names of chosen files",
+        "stay in this browser until they are sent or you remove them.",
       ),
       item("Which orders you have opened", "stays in this browser, by their numbers: lists show the others in bold."),
       item("Orders, documents and notes", "are with the service. The browser’s cache has none of them."),

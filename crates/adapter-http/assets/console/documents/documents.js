@@ -4,6 +4,7 @@ import { Attempts, Failure, request, session } from "../shared/api.js";
 import { ask, button, card, count, fill, focusHeading, h, instant, moment, said, save, size, table } from "../shared/dom.js";
 import { entriesAt, keepEntry } from "../shared/draft.js";
 import { FileChooser, MOST_DOCUMENTS, identify } from "./files.js";
+import { askBeforeLeaving } from "../shared/leave.js";
 import { nameOf } from "../order/history.js";
 import { isShowable, preview } from "./preview.js";
 import { toast } from "../shared/toast.js";
@@ -47,6 +48,8 @@ const left = new Map();
 
 /** Leaves files to the page of an order. */
 export const leaveFiles = (id, files) => left.set(String(id), files);
+
+askBeforeLeaving(() => left.size > 0);
 
 export class Documents {
   #kind;
@@ -346,10 +349,9 @@ class Addition {
     if (isWhole) this.#begin(null);
     else this.#files.remove(files);
     const link = isShown ? undefined : this.#link;
-    const number = this.#files.files.length;
-    const part = `${files.length} ${this.#kind.verb}, ${number} not sent: ${failure ? "the upload broke off. Send them again." : this.#files.reason}`;
-    if (isWhole) toast(done, { link });
-    else toast(part, { link, isWarning: true });
+    if (isWhole) return toast(done, { link });
+    const reason = failure ? "the upload broke off. Send them again." : this.#files.reason;
+    toast(`${files.length} ${this.#kind.verb}, ${this.#files.files.length} not sent: ${reason}`, { link, isWarning: true });
   }
 
   /** The link to the order. */

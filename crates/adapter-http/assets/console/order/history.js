@@ -101,9 +101,13 @@ const plainly = (field) => ({ ...field, kind: ["tel", "email"].includes(field.ki
 export function newsOf(order, since) {
   const changed = order.history.filter(({ at }) => at > since);
   const notes = order.notes.filter(({ at }) => at > since);
-  const last = [...changed, ...notes].toSorted((one, other) => (one.at < other.at ? -1 : 1)).at(-1);
+  const isTold = order.history.some(({ kind }) => kind === "documents_added");
+  const documents = isTold ? [] : order.documents.filter((it) => it.replaces === null && it.created_at > since);
+  const additions = documents.map((it) => ({ at: it.created_at, actor: it.uploaded_by }));
+  const last = [...changed, ...additions, ...notes].toSorted((one, other) => (one.at < other.at ? -1 : 1)).at(-1);
   const what = [
     ...changed.map((entry) => eventWords(entry, { before: order.history[order.history.indexOf(entry) - 1], notary: order.notary, isLastNotary: true, order })),
+    documents.length > 0 && [count(documents.length, "document"), " added: ", named(documents)],
     notes.length > 0 && count(notes.length, "new note"),
   ].filter(Boolean);
   const by = last ? ` by the ${role(last.actor ?? last.author)}` : "";

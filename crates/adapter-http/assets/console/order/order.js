@@ -51,6 +51,8 @@ class OrderView {
   #order = null;
   #timer = null;
   #isOpen = false;
+  /** Actions of this user in progress: what they change is no news. */
+  #running = 0;
   #problem = h("div", { tabindex: "-1" });
   #stale = h("div");
   #way = h("p", { class: "way" });
@@ -123,13 +125,14 @@ class OrderView {
   async #check() {
     const shown = this.#order;
     try {
-      if (!shown || !session.key) return;
+      if (!shown || !session.key || this.#running) return;
       const filter = { file_number: shown.file_number, updated_after: shown.updated_at, limit: 100 };
       const { body } = await request(`api/order?${new URLSearchParams(filter)}`);
       const now = body.data.find((it) => it.order_id === shown.order_id);
       if (shown === this.#order && now && now.updated_at > shown.updated_at) {
         const { body: changed } = await request(this.#path);
-        if (shown === this.#order && changed.updated_at > shown.updated_at) this.#tell(changed, shown.updated_at);
+        const isNews = shown === this.#order && !this.#running && changed.updated_at > shown.updated_at;
+        if (isNews) this.#tell(changed, shown.updated_at);
       }
     } catch (failure) {
       // The next question may have an answer.
@@ -156,6 +159,7 @@ class OrderView {
    */
   async #run(action, done, form) {
     fill(this.#problem);
+    this.#running++;
     try {
       await action();
       await this.#load();
@@ -168,6 +172,8 @@ class OrderView {
       if (failure.status === 409 || failure.status === 412) await this.#load();
       fill(this.#problem, problem(failure));
       this.#problem.focus();
+    } finally {
+      this.#running--;
     }
   }
 
