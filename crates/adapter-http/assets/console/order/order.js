@@ -47,8 +47,9 @@ class OrderView {
   #id;
   #path;
   #version;
-  /** The order as it is shown. */
+  /** The order as it is shown, and as another user has left it since; `null` if it is the same. */
   #order = null;
+  #changed = null;
   #timer = null;
   #isOpen = false;
   /** Actions of this user in progress: what they change is no news. */
@@ -129,11 +130,13 @@ class OrderView {
       const filter = { file_number: shown.file_number, updated_after: shown.updated_at, limit: 100 };
       const { body } = await request(`api/order?${new URLSearchParams(filter)}`);
       const now = body.data.find((it) => it.order_id === shown.order_id);
-      if (shown === this.#order && now && now.updated_at > shown.updated_at) {
-        const { body: changed } = await request(this.#path);
-        const isNews = shown === this.#order && !this.#running && changed.updated_at > shown.updated_at;
-        if (isNews) this.#tell(changed, shown.updated_at);
+      if (!now || now.updated_at <= shown.updated_at) return;
+      if (now.updated_at !== this.#changed?.updated_at) {
+        const { body } = await request(this.#path);
+        if (shown !== this.#order || this.#running) return;
+        this.#changed = body;
       }
+      this.#tell(shown.updated_at);
     } catch (failure) {
       // The next question may have an answer.
       if (!(failure instanceof Failure)) throw failure;
@@ -142,8 +145,9 @@ class OrderView {
     }
   }
 
-  #tell(changed, since) {
-    const sentence = h("span", {}, newsOf(changed, since));
+  #tell(since) {
+    const sentence = h("span", {}, newsOf(this.#changed, since));
+    if (sentence.textContent === this.#stale.querySelector("span")?.textContent) return;
     const isSaid = this.#stale.textContent !== "";
     const show = async () => {
       await this.#load();
@@ -191,7 +195,7 @@ class OrderView {
   }
 
   #show(order) {
-    this.#order = order;
+    [this.#order, this.#changed] = [order, null];
     fill(this.#stale);
     if (this.#isOpen) {
       markOpened(order);

@@ -35,7 +35,7 @@ export class Filters {
     };
     const hint = [
       "Words of the file number, names, addresses, phones and e-mails, in any order; 3 characters or more.",
-      h("span", { class: "keys" }, " Press / to search, ↓ for the list."),
+      h("span", { class: "keys" }, " Press / to search, ↓ for the list, the space bar to choose a row."),
     ];
     const field = labelled("search-text", "Search", this.#text, hint, "search");
     for (const it of field.querySelectorAll("label, .hint")) it.classList.add("unseen");
