@@ -82,11 +82,20 @@ async fn every_view_passes_axe_at_every_width_light_and_dark() {
     console.browser.shows("new orders, oldest first").await;
     screenshot(&console, "console-service.png").await;
     check(&console, "orders of the service").await;
+    console.browser.click("thead .choose input").await;
+    console.press_button("Assign a notary").await;
+    console.browser.text("dialog").await;
+    check(&console, "assign a notary to several orders").await;
+    console.press_button("Back").await;
     console.follow("All").await;
     console.browser.click("#order-2").await;
     console.browser.text("label[for=change-status]").await;
     console.enter("Status", "").await;
     check(&console, "order of the service").await;
+    console.browser.click("#did-not-sign").await;
+    console.browser.text("dialog").await;
+    check(&console, "did not sign").await;
+    console.press_button("Back").await;
 
     console.sign_in_as(of_client()).await;
     let webhook = json!({ "url": "http://127.0.0.1:9999/orders", "description": "Escrow desk" });
