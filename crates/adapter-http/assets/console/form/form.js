@@ -9,6 +9,7 @@ import { DOCUMENTS_ID, Entries } from "./entries.js";
 import { FIELDS, FILE_NUMBER, INSTANTS, KEPT, ORDERED_BY, SIGNING_DATE, fieldOf, member, setMember } from "../shared/fields.js";
 import { leaveFiles } from "../documents/documents.js";
 import { FileChooser, identify } from "../documents/files.js";
+import { forgetNew } from "../orders/news.js";
 import { askBeforeLeaving } from "../shared/leave.js";
 import { allServices } from "../shared/services.js";
 import { toast } from "../shared/toast.js";
@@ -225,6 +226,7 @@ class OrderForm {
   /** Says that the order is created. The end of an upload leads to no other view. */
   #end(record, isRepeat, hasFiles, unsent) {
     const { order_id: id } = record;
+    forgetNew(id);
     if (!hasFiles) {
       draft.clear();
       begun = null;

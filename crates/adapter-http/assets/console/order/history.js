@@ -106,7 +106,7 @@ export function newsOf(order, since) {
   const additions = documents.map((it) => ({ at: it.created_at, actor: it.uploaded_by }));
   const last = [...changed, ...additions, ...notes].toSorted((one, other) => (one.at < other.at ? -1 : 1)).at(-1);
   const what = [
-    ...changed.map((entry) => eventWords(entry, { before: order.history[order.history.indexOf(entry) - 1], notary: order.notary, isLastNotary: true, order })),
+    ...changed.map((entry) => eventWords(entry, { before: order.history[order.history.indexOf(entry) - 1], notary: order.notary, isLastNotary: true, order, isCurrent: () => true })),
     documents.length > 0 && [count(documents.length, "document"), " added: ", named(documents)],
     notes.length > 0 && count(notes.length, "new note"),
   ].filter(Boolean);

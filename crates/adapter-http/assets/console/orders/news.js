@@ -10,14 +10,15 @@ const [PERIOD, HIDDEN_PERIOD] = [10, 60];
 /** Orders of an answer, and answers after which the rest waits for the next question. */
 const [PAGE, MOST_PAGES] = [100, 10];
 
-/** The orders that have come, and that the user has neither opened nor asked for. */
-const fresh = new Set();
+/** The orders that have come, and that the user has neither opened nor asked for; and those that the user knows. */
+const [fresh, known] = [new Set(), new Set()];
 
 /** Shows how many orders there are. */
 let show = () => {};
 
-/** Forgets an order that the user opens. */
+/** Learns that the user knows an order: it was opened, or created here. */
 export function forgetNew(id) {
+  known.add(String(id));
   if (fresh.delete(String(id))) show();
 }
 
@@ -50,6 +51,7 @@ export class News {
     this.#terms = terms;
     this.#newest = null;
     fresh.clear();
+    known.clear();
     show();
     clearTimeout(this.#timer);
     if (terms) this.#ask();
@@ -87,7 +89,8 @@ export class News {
     for (let page = 0, hasMore = true; hasMore && page < MOST_PAGES; page++) {
       const { body } = await request(`api/order?limit=${PAGE}&ending_before=${this.#newest}`);
       if (terms !== this.#terms) return;
-      for (const { order_id: id } of body.data.toReversed()) fresh.add(String(id));
+      const ids = body.data.map((it) => String(it.order_id)).reverse();
+      for (const id of ids) if (!known.has(id)) fresh.add(id);
       this.#newest = body.data[0]?.order_id ?? this.#newest;
       hasMore = body.has_more;
     }
