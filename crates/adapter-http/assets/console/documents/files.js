@@ -155,7 +155,8 @@ export class FileChooser {
     const faults = await Promise.all(files.map((file) => faultOf(file, this.#maxBytes)));
     if (files !== this.#files) return;
     files.forEach((file, at) => {
-      const fault = this.#rejected.get(file) ?? faults[at] ?? (at < this.#most ? null : `is too many: the order takes ${this.#most} more`);
+      const excess = at < this.#most ? null : `is too many: the order takes ${this.#most} more`;
+      const fault = this.#rejected.get(file) ?? faults[at] ?? excess;
       if (fault) this.#faults.set(file, fault);
       else this.#faults.delete(file);
       this.setFileProblem(at, fault ?? "");

@@ -30,7 +30,8 @@ export class Sending {
     this.#bytes = files.reduce((sum, { size }) => sum + size, 0);
     this.#bar = h("progress", { max: 1, value: 0, "aria-label": `Upload of ${this.#number}` });
     this.#text = h("span", {}, `Sending ${this.#number}…`);
-    this.#line = h("div", { class: "progress" }, this.#bar, this.#text, button("Stop", () => this.stop(), { "aria-label": "Stop the upload" }));
+    const stop = button("Stop", () => this.stop(), { "aria-label": "Stop the upload" });
+    this.#line = h("div", { class: "progress" }, this.#bar, this.#text, stop);
     active.add(this.#line);
     list.append(this.#line);
     indicator.hidden = false;
@@ -48,7 +49,9 @@ export class Sending {
       this.#bar.value = total ? (this.#done + (loaded / total) * bytes) / this.#bytes : 0;
       const percent = Math.floor(this.#bar.value * 100);
       const isSent = this.#bar.value >= 1;
-      this.#text.textContent = isSent ? `${this.#number} sent; being checked and stored…` : `Sent ${percent} % of ${this.#number}`;
+      this.#text.textContent = isSent
+        ? `${this.#number} sent; being checked and stored…`
+        : `Sent ${percent} % of ${this.#number}`;
       this.#chooser.showProgress(files, loaded, total);
     });
     this.#stop = stop;

@@ -117,7 +117,11 @@ export class Assignment {
         "form",
         { class: "grid", "aria-label": label, novalidate: true, autocomplete: "off", submit },
         fields.element,
-        h("div", { class: "buttons" }, h("button", { class: isNew && "primary", id: "save" }, isNew ? "Assign" : "Save the notary")),
+        h(
+          "div",
+          { class: "buttons" },
+          h("button", { class: isNew && "primary", id: "save" }, isNew ? "Assign" : "Save the notary"),
+        ),
       ),
     );
   }
@@ -127,15 +131,17 @@ export class Assignment {
     const isKept = kept && kept.of !== undefined && kept.entered !== order.order_status;
     const status = statusControl(isKept ? kept.entered : order.order_status, () => {
       const { value } = status;
-      keepEntry(this.#id, "status", value !== order.order_status && value ? { entered: value, of: order.order_status } : null);
+      const isChanged = value && value !== order.order_status;
+      keepEntry(this.#id, "status", isChanged ? { entered: value, of: order.order_status } : null);
     });
     if (isKept && kept.of !== order.order_status) status.showNow(order.order_status);
     const submit = (event) => {
       event.preventDefault();
       forgetErrors(event.target);
       const { value } = status;
-      if (value !== order.order_status && plain(value) === plain(DID_NOT_SIGN)) return this.didNotSign(event.target);
-      this.#save({ order_status: value }, value === order.order_status ? SAME : "The status is saved.", event.target, "status");
+      const isSame = value === order.order_status;
+      if (!isSame && plain(value) === plain(DID_NOT_SIGN)) return this.didNotSign(event.target);
+      this.#save({ order_status: value }, isSame ? SAME : "The status is saved.", event.target, "status");
     };
     return h(
       "form",

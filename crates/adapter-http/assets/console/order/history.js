@@ -76,7 +76,8 @@ function ofStatus(entry, before, notary) {
   if (status === "ASSIGNED" && entry.actor === "client") return "No longer confirmed: the appointment was changed";
   const isOther = !before || status !== before.order_status;
   const isOtherNotary = before && number !== before.notary_id;
-  const who = notary?.name ? [said(notary.name), number !== null && ` (number ${number})`] : number !== null && [`number ${number}`];
+  const person = notary?.name && [said(notary.name), number !== null && ` (number ${number})`];
+  const who = person || (number !== null && [`number ${number}`]);
   const ofNotary = who ? ["notary ", who] : "notary removed";
   if (isOther && isOtherNotary) return [statusWord(status), ", ", ofNotary];
   if (isOther) return [statusWord(status), status === "ASSIGNED" && who && [" to ", who]];
@@ -90,7 +91,8 @@ function changes(pointers, order, isCurrent) {
   return (own.length ? own : pointers).map((pointer, at) => {
     const field = FIELDS.find((it) => it.pointer === pointer);
     const value = order && isCurrent(pointer) ? member(order.details, pointer) : undefined;
-    return [at ? ", " : "", said(field?.label ?? pointer), value !== undefined && field && [" (now ", inWords(plainly(field), value), ")"]];
+    const now = value !== undefined && field && [" (now ", inWords(plainly(field), value), ")"];
+    return [at ? ", " : "", said(field?.label ?? pointer), now];
   });
 }
 
@@ -105,12 +107,14 @@ export function newsOf(order, since) {
   const documents = isTold ? [] : order.documents.filter((it) => it.replaces === null && it.created_at > since);
   const additions = documents.map((it) => ({ at: it.created_at, actor: it.uploaded_by }));
   const last = [...changed, ...additions, ...notes].toSorted((one, other) => (one.at < other.at ? -1 : 1)).at(-1);
+  const known = { notary: order.notary, isLastNotary: true, order, isCurrent: () => true };
   const what = [
-    ...changed.map((entry) => eventWords(entry, { before: order.history[order.history.indexOf(entry) - 1], notary: order.notary, isLastNotary: true, order, isCurrent: () => true })),
+    ...changed.map((entry) => eventWords(entry, { ...known, before: order.history[order.history.indexOf(entry) - 1] })),
     documents.length > 0 && [count(documents.length, "document"), " added: ", named(documents)],
     notes.length > 0 && count(notes.length, "new note"),
   ].filter(Boolean);
   const by = last ? ` by the ${role(last.actor ?? last.author)}` : "";
-  return [`Changed${by} ${ago(last?.at ?? order.updated_at)}`, what.length > 0 && [": ", what.map((it, at) => [at ? "; " : "", it])]];
+  const list = what.map((it, at) => [at ? "; " : ": ", it]);
+  return [`Changed${by} ${ago(last?.at ?? order.updated_at)}`, list];
 }
 

@@ -131,7 +131,8 @@ export function notaryChange(before, after) {
   const json = {};
   if (isOther) json.notary_id = numberOf(after.number);
   const isEmpty = PERSON.every((name) => !after[name]);
-  const notary = Object.fromEntries(PERSON.filter((name) => name === "name" || after[name]).map((name) => [name, after[name]]));
+  const sent = PERSON.filter((name) => name === "name" || after[name]);
+  const notary = Object.fromEntries(sent.map((name) => [name, after[name]]));
   // Removing the name forgets the notary.
   const isForgotten = isEmpty || (before.name && !after.name);
   if (!isAs(before) || (isOther && !isEmpty)) json.notary = isForgotten ? null : notary;

@@ -254,7 +254,7 @@ class OrderView {
       h("h2", {}, said(order.file_number), " ", statusBadge(order.order_status)),
       attention(order),
       h("dl", { class: "grid" }, facts.map(entry)),
-      details.specialInstructions && h("div", { class: "instructions" }, h("h3", {}, "Instructions"), h("p", { class: "said" }, said(details.specialInstructions))),
+      instructions(details),
     );
   }
 
@@ -325,6 +325,9 @@ class OrderView {
 }
 
 const person = (name, phone) => [said(name), phone && h("div", {}, phoneLink(phone))];
+
+const instructions = ({ specialInstructions: text }) =>
+  text && h("div", { class: "instructions" }, h("h3", {}, "Instructions"), h("p", { class: "said" }, said(text)));
 
 /** Returns what needs attention, and what to do about it. */
 function attention({ attention: codes = [] }) {

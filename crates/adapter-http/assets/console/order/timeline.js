@@ -86,10 +86,11 @@ export class Timeline {
     const isCurrent = (pointer) => !later.some((it) => it.changed?.includes(pointer));
     const words = eventWords(entry, { before, notary: order.notary, isLastNotary, order, isCurrent });
     const first = entry.kind === "created" ? this.#first(order) : [];
+    const papers = first.length > 0 && [" with ", count(first.length, "document"), ": ", named(first)];
     return h(
       "li",
       {},
-      h("div", {}, words, first.length > 0 && [" with ", count(first.length, "document"), ": ", named(first)], isOther && [" ", statusBadge(entry.order_status)]),
+      h("div", {}, words, papers, isOther && [" ", statusBadge(entry.order_status)]),
       h("div", { class: "hint" }, instant(entry.at), ", ", party(entry.actor, order)),
       entry.reason && h("div", { class: "said" }, "Reason: ", said(entry.reason)),
     );

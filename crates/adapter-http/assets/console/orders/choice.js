@@ -52,7 +52,8 @@ export class Choice {
       this.onchange();
     };
     const isWhole = records.every((it) => this.#orders.has(it.order_id));
-    return h("input", { type: "checkbox", id: `choose-all-${records[0].order_id}`, "aria-label": `Choose all: ${caption}`, checked: isWhole, change });
+    const id = `choose-all-${records[0].order_id}`;
+    return h("input", { type: "checkbox", id, "aria-label": `Choose all: ${caption}`, checked: isWhole, change });
   }
 
   #set(order, isChosen) {
@@ -113,20 +114,24 @@ async function one(listed, change, done) {
   const path = `api/order/${listed.order_id}`;
   try {
     const { body, headers } = await patiently(() => request(path));
-    if (body.updated_at !== listed.updated_at) return { text: "Another user has changed it since. Nothing was saved: look at it first." };
+    if (body.updated_at !== listed.updated_at) return { text: CHANGED };
     const json = change(body);
     if (typeof json === "string") return { text: json };
     await patiently(() => request(path, { method: "PATCH", json, headers: { "if-match": headers.get("etag") } }));
     return { text: done, isDone: true };
   } catch (failure) {
     if (!(failure instanceof Failure)) throw failure;
-    const errors = failure.status === 400 ? failure.errors.map(({ pointer, detail }) => `${NAMES[pointer] ?? pointer} ${inTrade(detail)}`) : [];
+    const words = ({ pointer, detail }) => `${NAMES[pointer] ?? pointer} ${inTrade(detail)}`;
+    const errors = failure.status === 400 ? failure.errors.map(words) : [];
     return { text: failure.sentence, errors: errors.length ? errors : null };
   }
 }
 
+const CHANGED = "Another user has changed it since. Nothing was saved: look at it first.";
+
 const NAMES = {
-  "/notary/name": "Notary: name", "/notary/phone": "Notary: phone", "/notary/email": "Notary: e-mail", "/notary_id": "Notary: number",
+  "/notary/name": "Notary: name", "/notary/phone": "Notary: phone", "/notary/email": "Notary: e-mail",
+  "/notary_id": "Notary: number",
 };
 
 /** Changes the orders one after the other, and tells of each what came of it. Returns when the user has read it. */

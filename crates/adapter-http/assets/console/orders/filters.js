@@ -141,7 +141,9 @@ export class Filters {
       const isOn = statuses.includes(status);
       const click = () =>
         this.#change({ statuses: isOn ? statuses.filter((it) => it !== status) : [...statuses, status] });
-      return button(statusWord(status), click, { class: "chip", "aria-pressed": String(isOn), id: `status-${status}`, title: status });
+      return button(statusWord(status), click, {
+        class: "chip", "aria-pressed": String(isOn), id: `status-${status}`, title: status,
+      });
     };
     const other = h("input", { maxlength: 50, dir: "auto" });
     const add = () => {
@@ -182,7 +184,12 @@ export class Filters {
         "div",
         { class: "menu" },
         labelled(`search-${name}`, `Of this ${title.toLowerCase()}`, input, hint, name),
-        h("div", { class: "row" }, h("button", { id: `${name}-apply` }, "Apply"), value && button("Any", none, { class: "quiet" })),
+        h(
+          "div",
+          { class: "row" },
+          h("button", { id: `${name}-apply` }, "Apply"),
+          value && button("Any", none, { class: "quiet" }),
+        ),
       ),
     );
   }
@@ -190,7 +197,7 @@ export class Filters {
   /** Returns the choice of a signing service. */
   #service() {
     const value = this.#search.signing_service_id;
-    const option = (it) => h("option", { value: it.signing_service_id, selected: String(it.signing_service_id) === value }, it.name);
+    const option = ({ signing_service_id: id, name }) => h("option", { value: id, selected: String(id) === value }, name);
     const change = ({ target }) => this.#change({ signing_service_id: target.value });
     return h(
       "select",

@@ -214,7 +214,9 @@ class OrderList {
         name === "attention" && number,
       )));
     const part = (label, isOn, id, changed) =>
-      button(label, () => this.#begin({ ...search, ...changed, depth: 1, from: "" }), { class: "chip", "aria-pressed": String(isOn), id });
+      button(label, () => this.#begin({ ...search, ...changed, depth: 1, from: "" }), {
+        class: "chip", "aria-pressed": String(isOn), id,
+      });
     const codes = () => [
       part("All", !search.code, "code-all", { code: "" }),
       ATTENTION.filter(([code]) => byCode.has(code) || code === search.code).map(([code, , text]) =>
@@ -402,14 +404,15 @@ class OrderList {
       return h("div", { class: "card" }, ordersTable(`${caption}${this.#way}`, records, options));
     }
     if (!isAgenda(this.#search)) return groupsOf(this.#loaded, this.#choice);
+    const isOnly = new Set(daysOf(this.#search)).size === 1;
     const days = Map.groupBy(records, (order) => order.signing_date);
     return [...days].map(([date, those]) => {
       const isWhole = this.#loaded.total !== null;
       const all = isWhole ? tally({ byDate: new Map(), number: 0, cancelled: 0 }, those) : this.#days?.byDate.get(date);
       const number = all ? signings(all) : "counting…";
-      const isOnly = new Set(daysOf(this.#search)).size === 1;
       const heading = h("h2", { class: isOnly && "unseen" }, dayHeading(date), h("span", { class: "hint" }, ` ${number}`));
-      return h("section", { class: "card day" }, heading, ordersTable(`${dayHeading(date)}, ${number}`, those, { choice: this.#choice }));
+      const rows = ordersTable(`${dayHeading(date)}, ${number}`, those, { choice: this.#choice });
+      return h("section", { class: "card day" }, heading, rows);
     });
   }
 
@@ -552,9 +555,11 @@ function groupsOf({ records, total }, choice) {
   const groups = Map.groupBy(records, codeOf);
   return ATTENTION.filter(([code]) => groups.has(code)).map(([code, sentence, , ofService, ofClient]) => {
     const those = groups.get(code);
-    const heading = h("h2", {}, sentence, h("span", { class: "hint" }, ` ${total === null ? `${those.length} shown` : count(those.length, "order")}`));
+    const number = total === null ? `${those.length} shown` : count(those.length, "order");
+    const heading = h("h2", {}, sentence, h("span", { class: "hint" }, ` ${number}`));
     const todo = h("p", { class: "todo" }, session.isService ? ofService : ofClient);
-    return h("section", { class: "card day" }, heading, todo, ordersTable(sentence, those, { withDay: true, withPhone: true, choice }));
+    const rows = ordersTable(sentence, those, { withDay: true, withPhone: true, choice });
+    return h("section", { class: "card day" }, heading, todo, rows);
   });
 }
 

@@ -25,7 +25,11 @@ const COLUMNS = {
     "File number",
     (order) => order.file_number,
     (order) => [
-      h("a", { href: `#/order/${order.order_id}`, id: `order-${order.order_id}`, class: "order", tabindex: "-1" }, said(order.file_number)),
+      h(
+        "a",
+        { href: `#/order/${order.order_id}`, id: `order-${order.order_id}`, class: "order", tabindex: "-1" },
+        said(order.file_number),
+      ),
       isUnopened(order) && h("span", { class: "unseen" }, " changed since you opened it"),
     ],
   ],
@@ -70,7 +74,8 @@ export function comparison(sort) {
  * `choice` lets the user choose rows, and `sort` has the `key` of the order and a function `set`, if it can change.
  */
 export function ordersTable(caption, records, { ofChanges = false, choice = null, sort = null, ...options } = {}) {
-  const isEmpty = (name) => OPTIONAL.includes(name) && !records.some((it) => cellText(COLUMNS[name][2](it, options)));
+  const isIn = (name) => records.some((it) => cellText(COLUMNS[name][2](it, options)));
+  const isEmpty = (name) => OPTIONAL.includes(name) && !isIn(name);
   const names = (ofChanges ? OF_CHANGES : USUAL).filter((name) => !isEmpty(name));
   const title = (name) => (typeof COLUMNS[name][0] === "function" ? COLUMNS[name][0](options) : COLUMNS[name][0]);
   const head = (name) => {
@@ -112,10 +117,13 @@ function marks(order) {
   const isFetched = fetched >= documents;
   const late = ATTENTION.filter(([code]) => order.attention?.includes(code));
   const note = order.newest_note;
+  const inWords = isFetched
+    ? "The documents are in, and the signing service has them"
+    : "The documents are in; the signing service has not fetched all";
   const isNewNote = note && note.author !== session.terms.party && note.at > openedAt(order.order_id);
   return h("div", { class: "row" }, [
     late.map(([, sentence, text]) => mark(text, sentence, "late")),
-    documents > 0 && mark(isFetched ? "Docs ✓" : "Docs", isFetched ? "The documents are in, and the signing service has them" : "The documents are in; the signing service has not fetched all"),
+    documents > 0 && mark(isFetched ? "Docs ✓" : "Docs", inWords),
     order.scanbacks_required && mark("Scanbacks", "Scanbacks are required"),
     signed > 0 && mark("Signed ✓", count(signed, "signed document")),
     isNewNote && mark("Note", "A new note of the other side", "new"),

@@ -24,7 +24,9 @@ export function midnight(date, days = 0) {
 export function ago(iso) {
   const minutes = Math.max(0, Math.floor((Date.now() - Date.parse(iso)) / 60_000));
   if (minutes < 1) return "just now";
-  const [number, unit] = minutes < 60 ? [minutes, "minute"] : minutes < 1440 ? [Math.floor(minutes / 60), "hour"] : [Math.floor(minutes / 1440), "day"];
+  const units = [[1440, "day"], [60, "hour"], [1, "minute"]];
+  const [size, unit] = units.find(([size]) => minutes >= size);
+  const number = Math.floor(minutes / size);
   return `${number} ${unit}${number === 1 ? "" : "s"} ago`;
 }
 
