@@ -1,15 +1,7 @@
 // The key of the user: what it is, where one comes from, and what is kept where.
 
-import { problem, request, session } from "./shared/api.js";
+import { RIGHTS, problem, request, session } from "./shared/api.js";
 import { badge, card, fill, h, instant, said } from "./shared/dom.js";
-
-/** What each scope lets its key do. */
-const SCOPES = {
-  "orders:create": "create, change and cancel orders, and add documents",
-  "orders:read": "see orders and their documents",
-  "orders:update": "carry out orders: status, notary, signed documents",
-  "webhooks:manage": "manage webhooks",
-};
 
 /** Returns the view of the key. */
 export function keyView() {
@@ -30,9 +22,9 @@ function termsCard(terms) {
   const { signing_service_id: number, signing_service_name: name } = terms;
   const service = number === null ? "any" : name ? [said(name), ` (number ${number})`] : `number ${number}`;
   const isClient = terms.party === "client";
-  const scope = (it) => h("li", {}, h("code", {}, it), SCOPES[it] && `: ${SCOPES[it]}`);
+  const right = (it) => h("li", { title: it }, RIGHTS[it] ?? it);
   const ofOtherSide = isClient ? "orders:update" : "orders:create";
-  const lacks = Object.keys(SCOPES).filter((it) => it !== ofOtherSide && !terms.scopes.includes(it));
+  const lacks = Object.keys(RIGHTS).filter((it) => it !== ofOtherSide && !terms.scopes.includes(it));
   const entries = [
     ["Name", said(terms.name)],
     isClient && ["Client", said(terms.client_name), ` (number ${terms.client_id})`],
@@ -40,15 +32,15 @@ function termsCard(terms) {
     ["Kind", terms.is_test ? badge("Test") : badge("Live"), terms.is_test ? " sees test orders only; they cause no mails" : " sees live orders"],
     ["Expires", terms.expires_at ? instant(terms.expires_at) : "never"],
     ["Last use", terms.last_used_at ? instant(terms.last_used_at) : "just now, for the first time"],
-    ["Scopes", terms.scopes.length ? h("ul", {}, terms.scopes.map(scope)) : "none"],
-    lacks.length > 0 && ["Not with this key", h("ul", {}, lacks.map(scope))],
+    ["May", terms.scopes.length ? h("ul", {}, terms.scopes.map(right)) : "nothing"],
+    lacks.length > 0 && ["May not", h("ul", {}, lacks.map(right))],
   ].filter(Boolean);
   const row = ([label, ...value]) => h("div", { class: isList(label) && "wide" }, h("dt", {}, label), h("dd", {}, value));
-  const text = "Another name, other scopes or a new key: ask the operator of this site.";
+  const text = "Another name, other rights or a new key: ask your administrator.";
   return card("What this key is", h("dl", { class: "grid" }, entries.map(row)), h("p", { class: "hint" }, text));
 }
 
-const isList = (label) => ["Scopes", "Not with this key"].includes(label);
+const isList = (label) => ["May", "May not"].includes(label);
 
 /** Returns what is kept where. */
 function storageCard() {
@@ -65,9 +57,14 @@ function storageCard() {
           "the same client sees it here. On a shared computer, discard it when you leave.",
       ),
       item(
-        "Your user number, company number, signing service and order contact",
+        "Your company number, user number, signing service and order contact",
         "stay in this browser for the next order.",
       ),
+      item(
+        "A note, a notary or a status that you have begun to enter, and the names of chosen files",
+        "stay in this browser until they are sent or you remove them.",
+      ),
+      item("Which orders you have opened", "stays in this browser, by their numbers: lists show the others in bold."),
       item("Orders, documents and notes", "are with the service. The browser’s cache has none of them."),
     ),
   );
@@ -89,7 +86,7 @@ export function signInHelp() {
     ),
     card(
       "Where a key comes from",
-      h("p", {}, "The operator of this site issues keys. Ask the operator for one, and for a test key to try things out."),
+      h("p", {}, "The administrator of this site issues keys. Ask for one, and for a test key to try things out."),
       h(
         "p",
         {},

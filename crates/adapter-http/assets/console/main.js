@@ -2,11 +2,12 @@
 
 import { Failure, problem, session, signIn, signOut } from "./shared/api.js";
 import { changeOrder, forgetChange } from "./form/change.js";
-import { announce, ask, button, fill, h, labelled, said } from "./shared/dom.js";
+import { announce, ask, button, fill, h, labelled, said, setTitle } from "./shared/dom.js";
 import { forgetForm, newOrder } from "./form/form.js";
 import { keyView, signInHelp } from "./key.js";
-import { order } from "./order/order.js";
-import { forgetSearch, orders } from "./orders/orders.js";
+import { forgetOrders, order } from "./order/order.js";
+import { News } from "./orders/news.js";
+import { forgetSearch, orders, showNewest } from "./orders/orders.js";
 import { indicator } from "./documents/uploads.js";
 import { forgetSecret, hasSecret, webhooks } from "./webhooks/webhooks.js";
 
@@ -22,7 +23,7 @@ const VIEWS = [
 
 /** The view that is shown, and a sentence for the next one. */
 let current = null;
-let news = null;
+let tidings = null;
 
 /** The question before the secret of a webhook is forgotten with the key. */
 const LOST_SECRET = {
@@ -31,6 +32,9 @@ const LOST_SECRET = {
   confirm: "Forget both",
   danger: true,
 };
+
+/** The orders that have come since the sign-in. */
+const news = new News(showNewest);
 
 const permitted = () => VIEWS.filter(([, , scope]) => session.may(scope));
 
@@ -47,12 +51,13 @@ function viewOf(address) {
   const isRefused = asked && !views.includes(asked);
   const view = isRefused ? views[0] : (asked ?? views[0]);
   if (view) return { ...view[3](address), refused: isRefused && asked[1] };
-  const text = "This key has no scope that the console can use. Ask the operator of this site for another key.";
+  const text = "This key may do nothing that this page can do. Ask your administrator for another key.";
   return { title: "No views", element: h("p", { class: "card" }, text) };
 }
 
 function show() {
   current?.dispose?.();
+  news.follow();
   current = session.terms ? viewOf(location.hash) : signInView();
   const test = session.terms?.is_test && h(
     "p",
@@ -63,15 +68,15 @@ function show() {
   const refused = current.refused && h(
     "p",
     { class: "warning", role: "note" },
-    `This key may not open “${current.refused}”. “Your key” says what it may do. Ask the operator of this site for more.`,
+    `This key may not open “${current.refused}”. “Your key” says what it may do. Ask your administrator for more.`,
   );
   const heading = h("h1", { tabindex: "-1" }, current.title);
-  const sentence = news && h("p", { class: "news" }, news);
-  document.title = `${session.terms?.is_test ? "[Test] " : ""}${current.title} – ${NAME}`;
+  const sentence = tidings && h("p", { class: "news" }, tidings);
+  setTitle(`${session.terms?.is_test ? "[Test] " : ""}${current.title} – ${NAME}`);
   fill(header, ...menu());
   fill(main, test, heading, refused, sentence, current.element);
   if (sentence) announce(sentence.textContent);
-  news = null;
+  tidings = null;
   scrollTo(0, 0);
   const first = session.terms ? heading : main.querySelector("input");
   first.focus({ preventScroll: true });
@@ -105,13 +110,14 @@ async function forget() {
   forgetForm();
   forgetSecret();
   forgetSearch();
+  forgetOrders();
   history.replaceState(null, "", location.pathname);
   show();
 }
 
 /** Shows an order that was created, or says its number if the key may not read it. */
 function created(record, isRepeat) {
-  news = isRepeat
+  tidings = isRepeat
     ? `Order ${record.order_id} was created by your first click.`
     : `Order ${record.order_id} is created.`;
   const address = session.may("orders:read") ? `#/order/${record.order_id}` : "#/new";
@@ -121,13 +127,13 @@ function created(record, isRepeat) {
 
 /** Shows the view again, below a sentence. */
 function renewForm(sentence) {
-  news = sentence;
+  tidings = sentence;
   show();
 }
 
 /** Shows an order that was changed. The browser's Back does not return to the form. */
 function changed(id) {
-  news = "The order is changed.";
+  tidings = "The order is changed.";
   location.replace(`#/order/${id}`);
 }
 

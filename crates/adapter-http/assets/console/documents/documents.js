@@ -1,11 +1,14 @@
 // The documents of an order of one kind, and what the side that uploads them does with them.
 
-import { Attempts, request, session } from "../shared/api.js";
+import { Attempts, Failure, request, session } from "../shared/api.js";
 import { ask, button, card, count, fill, focusHeading, h, instant, moment, said, save, size, table } from "../shared/dom.js";
-import { FileChooser, identify } from "./files.js";
+import { entriesAt, keepEntry } from "../shared/draft.js";
+import { FileChooser, MOST_DOCUMENTS, identify } from "./files.js";
+import { askBeforeLeaving } from "../shared/leave.js";
+import { nameOf } from "../order/history.js";
 import { isShowable, preview } from "./preview.js";
 import { toast } from "../shared/toast.js";
-import { send } from "./uploads.js";
+import { Sending, batches } from "./uploads.js";
 import { format, party, role } from "../shared/words.js";
 
 /** The two kinds: their member of an order, which is also the end of the path; who reads them; and their texts. */
@@ -40,6 +43,14 @@ export const SIGNED = {
   verb: "uploaded",
 };
 
+/** Files that a new order has not taken, by its number: its page offers to send them. */
+const left = new Map();
+
+/** Leaves files to the page of an order. */
+export const leaveFiles = (id, files) => left.set(String(id), files);
+
+askBeforeLeaving(() => left.size > 0);
+
 export class Documents {
   #kind;
   #path;
@@ -47,9 +58,14 @@ export class Documents {
   #addition;
 
   /** `run` does something, and shows the order as it is then. */
-  constructor(kind, path, run) {
+  constructor(kind, id, path, run) {
     [this.#kind, this.#path, this.#run] = [kind, `${path}/${kind.path}`, run];
-    this.#addition = new Addition(kind, this.#path, run);
+    this.#addition = new Addition(kind, id, this.#path, run);
+  }
+
+  /** Returns whether files are chosen or being sent. */
+  get hasFiles() {
+    return this.#addition.hasFiles;
   }
 
   /** Stops the upload. */
@@ -90,11 +106,13 @@ export class Documents {
       it.withdrawn_at ? "None" : h("div", { class: "row" }, this.#actions(it, may)),
     ];
     const stored = documents.filter((it) => !it.withdrawn_at).length;
+    const current = documents.filter(isCurrent).length;
+    const former = stored > current ? `, and ${stored - current} replaced` : "";
     const heads = ["Name", "Kind", "Size", "Added", "By", `Fetched by ${reader}`, "Actions"];
     const all = button("Download all", () => this.#run(() => this.#downloadAll(order), "Downloaded."), {
       "aria-label": `Download all ${noun}s`, id: `${this.#kind.id}-download-all`,
     });
-    const rows = table(count(stored, noun), heads, documents.toSorted(byState).map(cells));
+    const rows = table(`${count(current, noun)}${former}`, heads, documents.toSorted(byState).map(cells));
     rows.classList.add("documents");
     return [rows, stored > 0 && h("p", { class: "buttons" }, all)];
   }
@@ -110,7 +128,7 @@ export class Documents {
   /** Saves all documents as one archive, which the service makes. */
   async #downloadAll(order) {
     const { body } = await request(`${this.#path}.zip`, { blob: true });
-    save(body, `order-${order.order_id}-${this.#kind.path}.zip`);
+    save(body, `${order.file_number.replace(/[^\p{L}\p{N}._-]+/gu, "_")}-${this.#kind.path}.zip`);
   }
 
   #actions(it, may) {
@@ -145,29 +163,57 @@ export class Documents {
 /** Adds documents to an order, or replaces one. */
 class Addition {
   #kind;
+  #id;
   #path;
   #run;
   #isBusy = false;
   #replaced = null;
   #attempts = new Attempts();
+  /** The request of each file. A repeat has the same files, so that its key is the same. */
+  #groups = new Map();
   #files;
   #title = h("h3");
+  #again = h("p", { class: "advice" });
   #send;
   #keep = button("Keep the old document", () => this.#leave(), { hidden: true });
   /** Stops the upload. */
   stop = () => {};
-  /** The documents that the order has. */
-  documents = [];
+  #documents = [];
 
-  constructor(kind, path, run) {
-    [this.#kind, this.#path, this.#run] = [kind, path, run];
+  constructor(kind, id, path, run) {
+    [this.#kind, this.#id, this.#path, this.#run] = [kind, id, path, run];
     this.#files = new FileChooser(`${kind.id}-documents`, kind.label, session.terms.limits[kind.limit]);
     this.#send = button("", () => this.#add(), { hidden: true, class: "primary", id: `${kind.id}-send` });
-    this.#files.onchange = () => (this.#send.hidden = !this.#files.files.length);
     const buttons = h("div", { class: "row" }, this.#send, this.#keep);
-    this.element = h("div", { class: "adding" }, this.#title, this.#files.element, buttons);
+    this.element = h("div", { class: "adding" }, this.#title, this.#again, this.#files.element, buttons);
     this.#files.takeDropsOn(this.element);
     this.#begin(null);
+    const names = entriesAt(id)[kind.path] ?? [];
+    if (names.length) this.#again.textContent = `Choose these again, which were not sent: ${names.join(", ")}.`;
+    this.#files.onchange = () => this.#changed();
+    const files = kind === TO_SIGN && left.get(String(id));
+    if (files) {
+      left.delete(String(id));
+      this.#files.add(files);
+    }
+  }
+
+  /** Sets the documents that the order has. */
+  set documents(documents) {
+    this.#documents = documents;
+    this.#files.most = Math.max(0, MOST_DOCUMENTS - documents.length);
+  }
+
+  get hasFiles() {
+    return this.#isBusy || this.#files.files.length > 0;
+  }
+
+  /** Keeps the names of the files, which a reload of the page loses. */
+  #changed() {
+    const names = this.#files.files.map(({ name }) => name);
+    this.#send.hidden = !names.length;
+    this.#again.textContent = "";
+    keepEntry(this.#id, this.#kind.path, names.length ? names : null);
   }
 
   /** Lets the user choose the file that replaces a document. */
@@ -185,6 +231,7 @@ class Addition {
   #begin(replaced) {
     const { add, send } = this.#kind;
     this.#replaced = replaced;
+    this.#groups.clear();
     this.#files.clear();
     this.#files.isSingle = replaced !== null;
     fill(this.#title, replaced ? ["Replace ", said(nameOf(replaced))] : add);
@@ -217,20 +264,53 @@ class Addition {
   }
 
   /** Sends the files with which nothing is wrong, and says so. The others stay, each with its error. */
-  async #upload({ isAsked = false } = {}) {
-    const replaced = this.#replaced?.position ?? null;
+  async #upload() {
     const wrong = await this.#files.check().catch((failure) => failure);
     const files = this.#files.good;
     if (!files.length) throw wrong;
-    if (!isAsked && replaced === null && !(await this.#areMeant(files))) return;
+    if (this.#replaced === null && !(await this.#areMeant(files))) return;
+    const sending = new Sending(this.#files, files);
+    this.stop = () => sending.stop();
+    const sent = [];
+    let failure = null;
+    try {
+      for (const group of this.#grouped(files)) sent.push(...(await this.#post(sending, group)));
+    } catch (error) {
+      if (!(error instanceof Failure)) throw error;
+      failure = error;
+    } finally {
+      sending.end();
+    }
+    // Nothing has arrived: the order is as it was.
+    if (!sent.length) {
+      failure ??= await this.#files.check().catch((it) => it);
+      if (!this.element.isConnected) toast(`The upload failed: ${failure.sentence}`, { link: this.#link });
+      throw failure;
+    }
+    this.#end(sent, failure);
+    if (failure) this.#files.setProblem(failure.sentence);
+  }
+
+  /** Returns files by the requests that send them. */
+  #grouped(files) {
+    const fresh = files.filter((file) => !this.#groups.has(file));
+    for (const group of batches(fresh)) for (const file of group) this.#groups.set(file, group);
+    return Map.groupBy(files, (file) => this.#groups.get(file)).values();
+  }
+
+  /**
+   * Sends files in one request, under a key of their own. One that the service rejects does not cost the others.
+   * Returns those that the order has now.
+   */
+  async #post(sending, files) {
+    const replaced = this.#replaced?.position ?? null;
     const form = new FormData();
     if (replaced !== null) form.append("replaces", replaced);
     for (const file of files) form.append("documents", file, file.name);
     const headers = this.#attempts.header(JSON.stringify([replaced, identify(files)]));
     try {
-      const { answer, stop } = send(this.#path, form, headers, this.#files, files);
-      this.stop = stop;
-      await answer;
+      await sending.send(this.#path, form, headers, files);
+      return files;
     } catch (failure) {
       this.#attempts.learn(failure);
       const rejected = (failure.errors ?? []).map((error) => [error, files[error.pointer?.split("/")[2]]]);
@@ -238,19 +318,19 @@ class Addition {
         error.file = file.name;
         this.#files.reject(file, error.detail);
       }
-      // One that the service rejects does not cost the others.
-      const areNamed = rejected.length && rejected.every(([, file]) => file);
-      if (areNamed && this.#files.good.length) return this.#upload({ isAsked: true });
-      if (!this.element.isConnected) toast(`The upload failed: ${failure.sentence}`, { link: this.#link });
-      throw failure;
+      if (!rejected.length || !rejected.every(([, file]) => file)) throw failure;
+      const others = files.filter((file) => this.#files.good.includes(file));
+      if (!others.length && files.length === this.#files.files.length) throw failure;
+      return others.length ? this.#post(sending, others) : [];
     }
-    this.#end(files);
   }
 
   /** Asks about files that the order seems to have. Returns whether the user means to send them. */
   async #areMeant(files) {
-    const current = this.documents.filter(isCurrent);
-    const again = files.filter(({ name, size }) => current.some((it) => nameOf(it) === name && it.size === size));
+    const current = this.#documents.filter(isCurrent);
+    // A repeat of a request stores nothing twice.
+    const fresh = files.filter((file) => !this.#groups.has(file));
+    const again = fresh.filter(({ name, size }) => current.some((it) => nameOf(it) === name && it.size === size));
     if (!again.length) return true;
     const values = await ask({
       title: "Send it again?",
@@ -260,28 +340,25 @@ class Addition {
     return values !== null;
   }
 
-  #end(files) {
+  #end(files, failure) {
     const isWhole = files.length === this.#files.files.length;
     const done = this.#replaced ? "The document is replaced." : this.#kind.done;
     // The button of the documents that are added vanishes.
-    if (this.element.contains(document.activeElement)) focusHeading();
+    if (isWhole && this.element.contains(document.activeElement)) focusHeading();
     const isShown = this.element.isConnected;
     if (isWhole) this.#begin(null);
     else this.#files.remove(files);
     const link = isShown ? undefined : this.#link;
-    const part = `${files.length} ${this.#kind.verb}, ${this.#files.files.length} not sent`;
-    if (isWhole) toast(done, { link });
-    else toast(`${part}: ${this.#files.reason}`, { link, isWarning: true });
+    if (isWhole) return toast(done, { link });
+    const reason = failure ? "the upload broke off. Send them again." : this.#files.reason;
+    toast(`${files.length} ${this.#kind.verb}, ${this.#files.files.length} not sent: ${reason}`, { link, isWarning: true });
   }
 
   /** The link to the order. */
   get #link() {
-    const id = this.#path.split("/")[2];
-    return { href: `#/order/${id}`, text: `Open order ${id}` };
+    return { href: `#/order/${this.#id}`, text: `Open order ${this.#id}` };
   }
 }
-
-const nameOf = (it) => it?.name_as_sent || (it?.withdrawn_at ? "withdrawn document" : "document");
 
 /** Returns whether a document is neither replaced nor withdrawn. */
 const isCurrent = (it) => it.replaced_by === null && !it.withdrawn_at;

@@ -1,7 +1,7 @@
 // Chooses documents: by a file dialog, or by drag and drop. Checks each before anything is sent, and shows the
 // progress of its upload.
 
-import { Failure, session } from "../shared/api.js";
+import { Failure } from "../shared/api.js";
 import { announce, button, count, fill, h, said, size } from "../shared/dom.js";
 
 /** What the service accepts: how the names end, and how the contents begin. It checks the whole content itself. */
@@ -38,6 +38,9 @@ async function faultOf(file, maxBytes) {
 
 const rounded = (bytes) => size(bytes).replace(".0 ", " ");
 
+/** Documents that an order has at most, with replaced and withdrawn ones. */
+export const MOST_DOCUMENTS = 100;
+
 const CHANGED = "changed or moved since; choose it again";
 
 /** Chooses files. Calls its `onchange`. */
@@ -47,6 +50,7 @@ export class FileChooser {
   #faults = new Map();
   #rejected = new Map();
   #maxBytes;
+  #most = 0;
   #id;
   #input;
   #hint;
@@ -75,12 +79,25 @@ export class FileChooser {
       this.#list,
     );
     this.isSingle = false;
+    this.most = MOST_DOCUMENTS;
   }
 
   /** Sets whether the user chooses one file only. Another file then takes its place. */
   set isSingle(isSingle) {
     this.#input.multiple = !isSingle;
-    const number = isSingle ? "Choose one, or drop it here" : `Choose or drop up to ${maxCount()} at a time`;
+    this.#sayLimits();
+  }
+
+  /** Sets how many files the order takes. */
+  set most(most) {
+    if (most === this.#most) return;
+    this.#most = most;
+    this.#sayLimits();
+    if (this.#files.length) this.#inspect();
+  }
+
+  #sayLimits() {
+    const number = this.#input.multiple ? `Choose or drop up to ${this.#most}` : "Choose one, or drop it here";
     this.#hint.textContent = `${number}: PDF, Word, JPEG or PNG, each up to ${rounded(this.#maxBytes)}.`;
   }
 
@@ -138,7 +155,8 @@ export class FileChooser {
     const faults = await Promise.all(files.map((file) => faultOf(file, this.#maxBytes)));
     if (files !== this.#files) return;
     files.forEach((file, at) => {
-      const fault = this.#rejected.get(file) ?? faults[at] ?? (at < maxCount() ? null : `is too many: at most ${maxCount()} at a time`);
+      const excess = at < this.#most ? null : `is too many: the order takes ${this.#most} more`;
+      const fault = this.#rejected.get(file) ?? faults[at] ?? excess;
       if (fault) this.#faults.set(file, fault);
       else this.#faults.delete(file);
       this.setFileProblem(at, fault ?? "");
@@ -197,7 +215,7 @@ export class FileChooser {
   }
 
   #choose() {
-    this.#add([...this.#input.files]);
+    this.add([...this.#input.files]);
     this.#input.value = "";
   }
 
@@ -211,10 +229,11 @@ export class FileChooser {
     const { items, files } = dataTransfer;
     // A folder has no bytes to send.
     const isFile = (item) => item.kind === "file" && !item.webkitGetAsEntry?.()?.isDirectory;
-    this.#add(items ? [...items].filter(isFile).map((item) => item.getAsFile()) : [...files]);
+    this.add(items ? [...items].filter(isFile).map((item) => item.getAsFile()) : [...files]);
   }
 
-  async #add(more) {
+  /** Adds files to those that are chosen. */
+  async add(more) {
     const isSame = (one) => (other) =>
       one.name === other.name && one.size === other.size && one.lastModified === other.lastModified;
     const added = more.filter((file) => !this.#files.some(isSame(file)));
@@ -255,8 +274,6 @@ export class FileChooser {
     );
   }
 }
-
-const maxCount = () => session.terms.limits.documents_per_request;
 
 /** Identifies files. */
 export const identify = (files) => files.map((file) => [file.name, file.size, file.lastModified]);

@@ -5,9 +5,9 @@ import { Digits, Failure, problem, session } from "../shared/api.js";
 import { offerServices } from "../shared/controls.js";
 import { ask, button, fill, focusHeading, h, retitle, said } from "../shared/dom.js";
 import { Entries } from "./entries.js";
-import { FIELDS, FILE_NUMBER, INSTANTS, TIMES, member, setMember } from "../shared/fields.js";
-import { allServices } from "./form.js";
+import { FIELDS, FILE_NUMBER, INSTANTS, OF_PLACE, OF_PROPERTY, TIMES, member, setMember } from "../shared/fields.js";
 import { askBeforeLeaving } from "../shared/leave.js";
+import { allServices } from "../shared/services.js";
 import { toast } from "../shared/toast.js";
 import { Version } from "../order/version.js";
 import { inWords } from "../shared/words.js";
@@ -177,11 +177,11 @@ class ChangeForm {
 
   /** Returns what follows from changes, in sentences. */
   #consequences(changes) {
-    const mail = session.terms.is_test ? "." : ", and gets a mail if the operator of this site has its address.";
-    const isMoved = this.#status === "CONFIRMED" && changes.some(([{ pointer }]) => TIMES.includes(pointer));
+    const mail = session.terms.is_test ? "." : ", and gets a mail if its address is known here.";
+    const isMoved = this.#status === "CONFIRMED" && changes.some(([{ pointer }]) => moves(pointer, this.#order));
     return [
       `The signing service sees the new values${mail}`,
-      isMoved && "The status stays CONFIRMED: ask the signing service to confirm the new time.",
+      isMoved && "The appointment is no longer confirmed: the signing service confirms the new one.",
     ].filter(Boolean);
   }
 
@@ -198,6 +198,12 @@ class ChangeForm {
     this.#isBusy = isBusy;
     this.#submit.setAttribute("aria-disabled", isBusy);
   }
+}
+
+/** Returns whether a field says when or where the signing is. */
+function moves(pointer, { signingDetailsFormData: { isPropertyAddressSame: isSame } }) {
+  const ofPlace = isSame === false ? OF_PLACE : [...OF_PLACE, ...OF_PROPERTY];
+  return [...TIMES, ...INSTANTS, ...ofPlace].includes(pointer);
 }
 
 /** Returns an item for the change of a field. */

@@ -6,7 +6,7 @@ import {
   forgetErrors, idOf, offerInstants, row, setValue, showError, showNote, textIn, valueOf,
 } from "../shared/controls.js";
 import { fill, h, said } from "../shared/dom.js";
-import { FIELDS, GROUPS, SIGNING_DATE, TIME_ZONE, fieldOf } from "../shared/fields.js";
+import { FIELDS, GROUPS, ORDERED_BY, SIGNING_DATE, TIME_ZONE, fieldOf } from "../shared/fields.js";
 import { inTrade } from "../shared/trade.js";
 
 const DOCUMENTS = "/documents";
@@ -73,7 +73,8 @@ export class Entries {
   set(field, value) {
     setValue(field, this.control(field), value);
     this.#mend(this.#rows.get(field.pointer).element);
-    if (this.#isFilled(field)) this.#open(field);
+    // Who orders is filled for every user.
+    if (this.#isFilled(field) && field.pointer !== ORDERED_BY) this.#open(field);
   }
 
   /** Forgets the error of a row, there and in the summary. */

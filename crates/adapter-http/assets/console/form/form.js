@@ -1,16 +1,19 @@
 // The form that creates an order.
 
 import { Advice } from "./advice.js";
-import { Attempts, Failure, nextPage, problem, request, session, stringify } from "../shared/api.js";
+import { Attempts, Digits, Failure, problem, request, session, stringify } from "../shared/api.js";
 import { offerServices } from "../shared/controls.js";
-import { ask, button, fill, h } from "../shared/dom.js";
-import { draft, numbers } from "./draft.js";
+import { ask, button, count, fill, h } from "../shared/dom.js";
+import { draft, numbers } from "../shared/draft.js";
 import { DOCUMENTS_ID, Entries } from "./entries.js";
-import { FIELDS, FILE_NUMBER, INSTANTS, KEPT, SIGNING_DATE, fieldOf, member, setMember } from "../shared/fields.js";
+import { FIELDS, FILE_NUMBER, INSTANTS, KEPT, ORDERED_BY, SIGNING_DATE, fieldOf, member, setMember } from "../shared/fields.js";
+import { leaveFiles } from "../documents/documents.js";
 import { FileChooser, identify } from "../documents/files.js";
+import { forgetNew } from "../orders/news.js";
 import { askBeforeLeaving } from "../shared/leave.js";
+import { allServices } from "../shared/services.js";
 import { toast } from "../shared/toast.js";
-import { send } from "../documents/uploads.js";
+import { Sending, batches } from "../documents/uploads.js";
 
 /** Problems of documents that name no field. */
 const OF_DOCUMENTS = ["document_too_large", "payload_too_large", "too_many_documents", "no_documents"];
@@ -79,12 +82,19 @@ class OrderForm {
     );
     const { signing_service_id: bound } = session.terms;
     this.#entries.texts = { ...numbers.read(), ...(bound !== null && { "/signingServiceId": String(bound) }) };
+    const orderedBy = this.#entries.control({ pointer: ORDERED_BY });
+    orderedBy.value ||= this.#orderedBy;
     this.#untouched = stringify(this.#entries.texts);
     this.#restore(draft.read());
     for (const event of ["input", "change"]) this.#entries.element.addEventListener(event, () => this.#keep());
     this.#files.onchange = () => this.#keep();
     this.#files.takeDropsOn(this.element);
     this.#setBusy(false);
+  }
+
+  /** Who orders, unless the user enters another number: the party that is signed in. */
+  get #orderedBy() {
+    return String(session.terms.client_id);
   }
 
   /** Returns whether the user has entered or chosen something. */
@@ -181,6 +191,7 @@ class OrderForm {
       const value = this.#entries.value(field);
       if (value !== undefined) setMember(order, field.pointer, value);
     }
+    order.requestedBy.userId ??= new Digits(this.#orderedBy);
     return order;
   }
 
@@ -191,17 +202,19 @@ class OrderForm {
     this.#entries.forgetErrors();
     const order = this.#order();
     const { files } = this.#files;
-    const headers = this.#attempts.header(stringify([order, identify(files)]));
+    // The order is created with as many as one request takes. The others follow it.
+    const [first = [], ...others] = batches(files);
+    const headers = this.#attempts.header(stringify([order, identify(first)]));
     try {
       const sent = files.length
-        ? this.#sendForm(order, headers)
+        ? this.#sendForm(order, headers, first, others)
         : request("api/order/create", { method: "POST", json: order, headers });
-      const { body, headers: received } = await sent;
+      const { body, headers: received, unsent = 0 } = await sent;
       // Another user may have the page now.
       if (begun !== this) return;
       const { texts } = this.#entries;
       numbers.write(Object.fromEntries(KEPT.map(({ pointer }) => [pointer, texts[pointer]])));
-      this.#end(body, received.has("idempotency-replayed"), files.length > 0);
+      this.#end(body, received.has("idempotency-replayed"), files.length > 0, unsent);
     } catch (failure) {
       this.#attempts.learn(failure);
       this.#setBusy(false);
@@ -211,8 +224,9 @@ class OrderForm {
   }
 
   /** Says that the order is created. The end of an upload leads to no other view. */
-  #end(record, isRepeat, hasFiles) {
+  #end(record, isRepeat, hasFiles, unsent) {
     const { order_id: id } = record;
+    forgetNew(id);
     if (!hasFiles) {
       draft.clear();
       begun = null;
@@ -221,29 +235,53 @@ class OrderForm {
     }
     const number = this.#entries.text({ pointer: FILE_NUMBER });
     const done = isRepeat ? `Order ${id} was created by your first click.` : `Order ${id} is created.`;
-    const sentence = `${done} Its file number is ${number}.`;
+    const more = unsent ? ` ${count(unsent, "document")} did not arrive: open the order to send them.` : "";
+    const sentence = `${done} Its file number is ${number}.${more}`;
     const link = session.may("orders:read") ? { href: `#/order/${id}`, text: `Open order ${id}` } : undefined;
     if (this.element.isConnected) this.#leave([sentence, " ", link && h("a", { href: link.href }, link.text)]);
     else {
       this.#leave();
-      toast(sentence, { link });
+      toast(sentence, { link, isWarning: unsent > 0 });
     }
   }
 
-  async #sendForm(order, headers) {
+  /** Sends the order with its first files, and then the others. Returns the answer, and how many did not arrive. */
+  async #sendForm(order, headers, first, others) {
     // A fault that is known now costs no upload.
     const [wrong] = await Promise.allSettled([this.#files.check()]);
     const errors = [...this.#entries.missing, ...(wrong.reason?.errors ?? [])];
     if (errors.length) throw new Failure({ status: 0, code: "file_wrong", errors });
-    const { files } = this.#files;
     const form = new FormData();
     for (const [name, value] of Object.entries(order)) {
       form.set(name, typeof value === "string" ? value : stringify(value));
     }
-    for (const file of files) form.append("documents", file, file.name);
-    const { answer, stop } = send("api/order/create-with-documents", form, headers, this.#files, files);
-    this.stop = stop;
-    return answer;
+    for (const file of first) form.append("documents", file, file.name);
+    const sending = new Sending(this.#files, this.#files.files);
+    this.stop = () => sending.stop();
+    try {
+      const answer = await sending.send("api/order/create-with-documents", form, headers, first);
+      return { ...answer, unsent: await this.#sendOthers(sending, answer.body.order_id, others) };
+    } finally {
+      sending.end();
+    }
+  }
+
+  /** Adds the other files to the order, each group under a key of its own. Returns how many did not arrive. */
+  async #sendOthers(sending, id, others) {
+    for (const [at, files] of others.entries()) {
+      const form = new FormData();
+      for (const file of files) form.append("documents", file, file.name);
+      const path = `api/order/${id}/documents`;
+      try {
+        await sending.send(path, form, new Attempts().header(""), files);
+      } catch (failure) {
+        if (!(failure instanceof Failure)) throw failure;
+        const unsent = others.slice(at).flat();
+        leaveFiles(id, unsent);
+        return unsent.length;
+      }
+    }
+    return 0;
   }
 
   #setBusy(busy) {
@@ -271,20 +309,4 @@ class OrderForm {
     if (this.element.isConnected) return;
     toast("The order is not created.", { link: { href: "#/new", text: "See why" } });
   }
-}
-
-/** Returns the signing services that the key may name. */
-export async function allServices() {
-  const services = [];
-  try {
-    for (let address = "api/services?limit=100"; address; ) {
-      const { body, headers } = await request(address);
-      services.push(...body.data);
-      address = nextPage(headers);
-    }
-  } catch (failure) {
-    // The user can still enter the number.
-    if (!(failure instanceof Failure)) throw failure;
-  }
-  return services;
 }

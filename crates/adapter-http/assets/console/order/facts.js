@@ -7,7 +7,6 @@ import { inWords } from "../shared/words.js";
 /** The sections: title, and the ends of the pointers of their fields. The last one has what no other has. */
 const SECTIONS = [
   ["Papers", /documentDelivery|esigningPlatform|scanbacksRequired|ronSigning/],
-  ["Instructions", /specialInstructions/],
   ["Fees and invoice", /\/(invoice|notaryPay)/],
   ["Contacts", /orderContactEmail|observer|inHouseContact|loanOfficer/],
   ["Signers", /[sS]igner(Email|SpouseName)|spouseName|language/],
@@ -16,7 +15,7 @@ const SECTIONS = [
 
 /** What the head of the order shows. */
 const IN_HEAD =
-  /\/(fileNumber|signingType|signerName|signerPhone|coSignerName|coSignerPhone|isPropertyAddressSame|signing(Address|City|State|Zipcode))$|^\/signingServiceId$/;
+  /\/(fileNumber|signingType|signerName|signerPhone|coSignerName|coSignerPhone|isPropertyAddressSame|specialInstructions|signing(Address|City|State|Zipcode))$|^\/signingServiceId$/;
 
 /** The property, which the head shows if the signing is there. */
 const OF_PROPERTY = /\/(propertyAddress|city|state|zipcode)$/;

@@ -3,10 +3,12 @@
 import { Attempts, request } from "../shared/api.js";
 import { forgetErrors } from "../shared/controls.js";
 import { h, labelled } from "../shared/dom.js";
+import { entriesAt, keepEntry } from "../shared/draft.js";
 
 const MAX_LENGTH = 5_000;
 
 export class Notes {
+  #id;
   #path;
   #attempts = new Attempts();
   #isBusy = false;
@@ -15,8 +17,11 @@ export class Notes {
   #form;
 
   /** `run` does something, and shows the order as it is then. */
-  constructor(path, run) {
-    this.#path = `${path}/notes`;
+  constructor(id, path, run) {
+    [this.#id, this.#path] = [id, `${path}/notes`];
+    this.#text.value = entriesAt(id).note ?? "";
+    // The note that the user has begun stays until it is added.
+    this.#text.addEventListener("input", () => keepEntry(id, "note", this.#text.value || null));
     const submit = async (event) => {
       event.preventDefault();
       if (this.#isBusy) return;
@@ -25,7 +30,7 @@ export class Notes {
       await run(() => this.#add(), "The note is added.", this.#form);
       this.#setBusy(false);
     };
-    const hint = "Both sides and the operator read it. It cannot be changed.";
+    const hint = "Both sides and the administrator read it. It cannot be changed.";
     this.#form = h(
       "form",
       { class: "note-form", novalidate: true, autocomplete: "off", submit },
@@ -50,6 +55,7 @@ export class Notes {
     // The same text again is another note.
     this.#attempts = new Attempts();
     this.#text.value = "";
+    keepEntry(this.#id, "note", null);
   }
 
   #setBusy(isBusy) {

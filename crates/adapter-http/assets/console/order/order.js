@@ -1,23 +1,45 @@
 // One order: what a dispatcher reads aloud, and what the key may do with it.
 
-import { problem, request, session } from "../shared/api.js";
+import { Failure, problem, request, session } from "../shared/api.js";
 import { showErrors } from "../shared/controls.js";
-import { ask, badge, button, card, emailLink, fill, h, instant, labelled, phoneLink, renew, retitle, said } from "../shared/dom.js";
+import {
+  announce, ask, button, card, emailLink, fill, h, instant, labelled, mapLink, phoneLink, renew, retitle, said,
+} from "../shared/dom.js";
+import { askBeforeLeaving } from "../shared/leave.js";
+import { markOpened } from "../shared/opened.js";
 import { Assignment } from "./assign.js";
 import { Documents, SIGNED, TO_SIGN } from "../documents/documents.js";
 import { details } from "./facts.js";
+import { newsOf } from "./history.js";
+import { forgetNew } from "../orders/news.js";
+import { listAddress, neighbours } from "../orders/orders.js";
 import { Notes } from "./notes.js";
-import { listAddress } from "../orders/orders.js";
 import { Timeline } from "./timeline.js";
 import { signingTime } from "../shared/times.js";
 import { toast } from "../shared/toast.js";
 import { Version } from "./version.js";
-import { CANCELLED, isCancellable, isChangeable } from "../shared/words.js";
+import { ATTENTION, CANCELLED, isCancellable, isChangeable, statusBadge } from "../shared/words.js";
 import { zoneName } from "../shared/zones.js";
+
+/** Seconds between two questions whether the order has changed: while the page is seen, and while it is hidden. */
+const [PERIOD, HIDDEN_PERIOD] = [10, 60];
+
+/** The orders at which the user has chosen files, or sends them. They stay while the user looks at other views. */
+const begun = new Map();
+
+askBeforeLeaving(() => [...begun.values()].some((it) => it.hasFiles));
+
+/** Forgets the orders, and stops their uploads. The entries of their users stay. */
+export function forgetOrders() {
+  for (const view of begun.values()) view.stop();
+  begun.clear();
+}
 
 /** Returns the view of an order. */
 export function order(id) {
-  const view = new OrderView(id);
+  const view = begun.get(id) ?? new OrderView(id);
+  begun.set(id, view);
+  view.open();
   return { title: `Order ${id}`, element: view.element, dispose: () => view.dispose() };
 }
 
@@ -25,7 +47,16 @@ class OrderView {
   #id;
   #path;
   #version;
+  /** The order as it is shown, and as another user has left it since; `null` if it is the same. */
+  #order = null;
+  #changed = null;
+  #timer = null;
+  #isOpen = false;
+  /** Actions of this user in progress: what they change is no news. */
+  #running = 0;
   #problem = h("div", { tabindex: "-1" });
+  #stale = h("div");
+  #way = h("p", { class: "way" });
   #content = h("div", {}, h("p", {}, "Loading…"));
   #assignment;
   #notes;
@@ -37,27 +68,93 @@ class OrderView {
     this.#id = id;
     this.#path = `api/order/${encodeURIComponent(id)}`;
     this.#version = new Version(this.#path);
-    this.element = h(
-      "div",
-      {},
-      h("p", {}, h("a", { href: listAddress() }, "Back to the orders")),
-      this.#problem,
-      this.#content,
-    );
+    this.element = h("div", {}, this.#way, this.#problem, this.#stale, this.#content);
     const run = (...action) => this.#run(...action);
-    this.#assignment = new Assignment(this.#version, run);
-    this.#notes = new Notes(this.#path, run);
-    this.#documents = new Documents(TO_SIGN, this.#path, run);
-    this.#signed = new Documents(SIGNED, this.#path, run);
+    this.#assignment = new Assignment(id, this.#version, run);
+    this.#notes = new Notes(id, this.#path, run);
+    this.#documents = new Documents(TO_SIGN, id, this.#path, run);
+    this.#signed = new Documents(SIGNED, id, this.#path, run);
     this.#timeline = new Timeline(this.#path, () => this.#load());
+  }
+
+  /** Shows the order as it is now, and follows it. */
+  open() {
+    this.#isOpen = true;
+    fill(this.#problem);
+    fill(this.#way, this.#links());
+    document.addEventListener("visibilitychange", this.#appear);
     this.#load();
   }
 
-  /** Stops the uploads if the user has forgotten the key. They go on while the user looks at other views. */
-  dispose() {
-    if (session.key) return;
+  get hasFiles() {
+    return this.#documents.hasFiles || this.#signed.hasFiles;
+  }
+
+  stop() {
     this.#documents.stop();
     this.#signed.stop();
+  }
+
+  /** Leaves the order. Its files, and uploads in progress, stay. */
+  dispose() {
+    this.#isOpen = false;
+    clearTimeout(this.#timer);
+    document.removeEventListener("visibilitychange", this.#appear);
+    if (!this.hasFiles) begun.delete(this.#id);
+  }
+
+  /** Returns the links to the list, and to the orders beside this one there. */
+  #links() {
+    const { before, after, at, number } = neighbours(this.#id);
+    const link = (id, label, name) => id && h("a", { href: `#/order/${id}`, id: name }, label);
+    return [
+      h("a", { href: listAddress() }, "Back to the orders"),
+      link(before, "Previous order", "order-before"),
+      link(after, "Next order", "order-after"),
+      at && h("span", { class: "hint" }, `${at} of ${number}`),
+    ];
+  }
+
+  #appear = () => this.#wait(document.hidden ? HIDDEN_PERIOD : 0);
+
+  #wait(seconds = document.hidden ? HIDDEN_PERIOD : PERIOD) {
+    clearTimeout(this.#timer);
+    if (this.#isOpen) this.#timer = setTimeout(() => this.#check(), seconds * 1000);
+  }
+
+  /** Says when another user has changed the order since it was shown. The list tells it: a read would be an access. */
+  async #check() {
+    const shown = this.#order;
+    try {
+      if (!shown || !session.key || this.#running) return;
+      const filter = { file_number: shown.file_number, updated_after: shown.updated_at, limit: 100 };
+      const { body } = await request(`api/order?${new URLSearchParams(filter)}`);
+      const now = body.data.find((it) => it.order_id === shown.order_id);
+      if (!now || now.updated_at <= shown.updated_at) return;
+      if (now.updated_at !== this.#changed?.updated_at) {
+        const { body } = await request(this.#path);
+        if (shown !== this.#order || this.#running) return;
+        this.#changed = body;
+      }
+      this.#tell(shown.updated_at);
+    } catch (failure) {
+      // The next question may have an answer.
+      if (!(failure instanceof Failure)) throw failure;
+    } finally {
+      this.#wait();
+    }
+  }
+
+  #tell(since) {
+    const sentence = h("span", {}, newsOf(this.#changed, since));
+    if (sentence.textContent === this.#stale.querySelector("span")?.textContent) return;
+    const isSaid = this.#stale.textContent !== "";
+    const show = async () => {
+      await this.#load();
+      document.querySelector("main h1").focus({ preventScroll: true });
+    };
+    renew(this.#stale, h("div", { class: "stale" }, sentence, button("Show", show, { id: "show-changes" })));
+    if (!isSaid) announce(sentence.textContent);
   }
 
   /**
@@ -66,16 +163,21 @@ class OrderView {
    */
   async #run(action, done, form) {
     fill(this.#problem);
+    this.#running++;
     try {
       await action();
       await this.#load();
-      if (done) toast(done);
+      const { after } = neighbours(this.#id);
+      const link = after && this.#isOpen ? { href: `#/order/${after}`, text: "Next order" } : undefined;
+      if (done) toast(done, { link });
     } catch (failure) {
       if (form && showErrors(form, failure.errors ?? [])) return;
       // Another user changed the order.
       if (failure.status === 409 || failure.status === 412) await this.#load();
       fill(this.#problem, problem(failure));
       this.#problem.focus();
+    } finally {
+      this.#running--;
     }
   }
 
@@ -84,6 +186,7 @@ class OrderView {
       const order = await this.#version.read();
       await this.#timeline.read(order);
       this.#show(order);
+      this.#wait();
     } catch (failure) {
       const isGone = [404, 410].includes(failure.status);
       if (isGone || !this.#version.isKnown) fill(this.#content);
@@ -92,6 +195,12 @@ class OrderView {
   }
 
   #show(order) {
+    [this.#order, this.#changed] = [order, null];
+    fill(this.#stale);
+    if (this.#isOpen) {
+      markOpened(order);
+      forgetNew(order.order_id);
+    }
     retitle(this.element, said(order.file_number), ` (order ${this.#id})`);
     const isCancelled = order.order_status === CANCELLED;
     const isOfKey = [null, order.signing_service_id].includes(session.terms.signing_service_id);
@@ -142,8 +251,10 @@ class OrderView {
     return h(
       "section",
       { class: "card facts" },
-      h("h2", {}, said(order.file_number), " ", badge(order.order_status)),
+      h("h2", {}, said(order.file_number), " ", statusBadge(order.order_status)),
+      attention(order),
       h("dl", { class: "grid" }, facts.map(entry)),
+      instructions(details),
     );
   }
 
@@ -182,6 +293,8 @@ class OrderView {
       status === "CONFIRMED" && hasSigned && set("Mark as signed", "SIGNED", "The order is signed."),
       status === "SIGNED" && hasSigned && set("Complete the order", "COMPLETED", "The order is completed."),
       upload(isMain),
+      ["ASSIGNED", "CONFIRMED"].includes(status) &&
+        button("Did not sign", () => this.#assignment.didNotSign(), { id: "did-not-sign" }),
       this.#cancelButton(order),
     );
     // What a new order needs comes first.
@@ -213,6 +326,17 @@ class OrderView {
 
 const person = (name, phone) => [said(name), phone && h("div", {}, phoneLink(phone))];
 
+const instructions = ({ specialInstructions: text }) =>
+  text && h("div", { class: "instructions" }, h("h3", {}, "Instructions"), h("p", { class: "said" }, said(text)));
+
+/** Returns what needs attention, and what to do about it. */
+function attention({ attention: codes = [] }) {
+  const late = ATTENTION.filter(([code]) => codes.includes(code));
+  const todo = ([, sentence, , ofService, ofClient]) =>
+    h("p", { class: "attention" }, h("strong", {}, `${sentence}. `), session.isService ? ofService : ofClient);
+  return late.map(todo);
+}
+
 /** Returns where the signing is. */
 function place(details) {
   const isElsewhere = details.isPropertyAddressSame === false;
@@ -224,7 +348,8 @@ function place(details) {
   const text = address ?? details.propertyAddress;
   // Many addresses have their city.
   const isWhole = city && text.toLowerCase().includes(city.toLowerCase());
-  return [said(text), !isWhole && h("div", {}, said(region))];
+  const whole = [text, !isWhole && region].filter(Boolean).join(", ");
+  return [said(text), !isWhole && h("div", {}, said(region)), h("div", {}, mapLink(whole))];
 }
 
 /** Returns who the notary of an order is. */

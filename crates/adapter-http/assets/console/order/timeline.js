@@ -1,9 +1,9 @@
 // The history of an order and its notes as one timeline in words, newest first.
 
 import { nextPage, request } from "../shared/api.js";
-import { badge, button, card, count, h, instant, said } from "../shared/dom.js";
-import { FIELDS, INSTANTS } from "../shared/fields.js";
-import { CANCELLED, party } from "../shared/words.js";
+import { button, card, count, h, instant, said } from "../shared/dom.js";
+import { eventWords, named } from "./history.js";
+import { party, statusBadge } from "../shared/words.js";
 
 /** Entries and notes that an order has in a read, and on a page of its history and of its notes. */
 const PAGE = 100;
@@ -58,10 +58,11 @@ export class Timeline {
       this.#pages++;
       this.#reload();
     };
-    const events = this.#entries.map((entry, at) => [entry.at, this.#event(order, entry, this.#entries[at - 1])]);
+    const events = this.#entries.map((entry, at) => [entry.at, this.#event(order, entry, at)]);
+    const additions = this.#additions(order).map((those) => [those[0].created_at, addition(order, those)]);
     const notes = this.#notes.map((note) => [note.at, noteItem(order, note)]);
     // Older notes come with the older entries, and the other way round.
-    const shown = [...events, ...notes].filter(([at]) => at >= this.#from);
+    const shown = [...events, ...additions, ...notes].filter(([at]) => at >= this.#from);
     // Of the same instant, the note is the newer one.
     const all = shown.sort(([one], [other]) => (one < other ? -1 : Number(one > other))).reverse();
     return card(
@@ -72,17 +73,50 @@ export class Timeline {
     );
   }
 
-  #event(order, entry, before) {
-    const isOther = entry.order_status !== before?.order_status;
+  #event(order, entry, at) {
+    const before = this.#entries[at - 1];
+    const isOther = entry.kind !== "status" && entry.order_status !== before?.order_status;
+    const later = this.#entries.slice(at + 1);
+    const isOfNotary = (it, of) => it.kind === "status" && it.order_status === of?.order_status;
+    // The history has the number of a notary. The name is that of the order, which the last such entry has left.
+    const isLastNotary = !later.some((it, after) => {
+      const previous = this.#entries[at + after];
+      return it.notary_id !== previous.notary_id || isOfNotary(it, previous);
+    });
+    const isCurrent = (pointer) => !later.some((it) => it.changed?.includes(pointer));
+    const words = eventWords(entry, { before, notary: order.notary, isLastNotary, order, isCurrent });
+    const first = entry.kind === "created" ? this.#first(order) : [];
+    const papers = first.length > 0 && [" with ", count(first.length, "document"), ": ", named(first)];
     return h(
       "li",
       {},
-      h("div", {}, words(entry, before), isOther && [" ", badge(entry.order_status)]),
+      h("div", {}, words, papers, isOther && [" ", statusBadge(entry.order_status)]),
       h("div", { class: "hint" }, instant(entry.at), ", ", party(entry.actor, order)),
       entry.reason && h("div", { class: "said" }, "Reason: ", said(entry.reason)),
     );
   }
+
+  /** Returns the documents that the order was created with. */
+  #first(order) {
+    return order.documents.filter((it) => it.replaces === null && it.created_at <= order.created_at);
+  }
+
+  /** Returns the documents that were added later, by request: the history of the service has no entry of them. */
+  #additions(order) {
+    if (this.#entries.some(({ kind }) => kind === "documents_added")) return [];
+    const first = this.#first(order);
+    const added = order.documents.filter((it) => it.replaces === null && !first.includes(it));
+    return [...Map.groupBy(added, (it) => it.created_at).values()];
+  }
 }
+
+const addition = (order, documents) =>
+  h(
+    "li",
+    {},
+    h("div", {}, count(documents.length, "document"), " added: ", named(documents)),
+    h("div", { class: "hint" }, instant(documents[0].created_at), ", ", party(documents[0].uploaded_by, order)),
+  );
 
 const noteItem = (order, note) =>
   h(
@@ -91,45 +125,3 @@ const noteItem = (order, note) =>
     h("div", { class: "said" }, said(note.text)),
     h("div", { class: "hint" }, "Note, ", instant(note.at), ", ", party(note.author, order)),
   );
-
-/** Returns what happened. `before` is the entry before, if it is known. */
-function words(entry, before) {
-  const documents = entry.documents?.length ?? 0;
-  switch (entry.kind) {
-    case "created":
-      return "Created";
-    case "status":
-      return ofStatus(entry, before);
-    case "changed":
-      return said(`Changed: ${labels(entry.changed)}`);
-    case "signed_documents_added":
-      return documents ? `${count(documents, "signed document")} added` : "Signed documents added";
-    case "documents_replaced":
-      return "Document replaced";
-    case "withdrawn":
-      // Each side withdraws its own documents.
-      return entry.actor === "service" ? "Signed document withdrawn" : "Document withdrawn";
-    case "documents_erased":
-      return "All documents erased: the operator keeps them no longer";
-  }
-  return said(entry.kind.replaceAll("_", " "));
-}
-
-function ofStatus(entry, before) {
-  if (entry.order_status === CANCELLED) return "Cancelled";
-  if (!before) return "Status or notary changed";
-  const changed = [
-    entry.order_status !== before.order_status && "status",
-    entry.notary_id !== before.notary_id && "notary",
-  ].filter(Boolean);
-  const what = changed.join(" and ") || "name or contact of the notary";
-  const number = changed.includes("notary") && entry.notary_id ? `: number ${entry.notary_id}` : "";
-  return `${what[0].toUpperCase()}${what.slice(1)} changed${number}`;
-}
-
-/** Returns the labels of fields. The instants follow from the other fields of an appointment. */
-function labels(pointers) {
-  const own = pointers.filter((it) => !INSTANTS.includes(it));
-  const label = (pointer) => FIELDS.find((it) => it.pointer === pointer)?.label ?? pointer;
-  return (own.length ? own : pointers).map(label).join(", ");
-}

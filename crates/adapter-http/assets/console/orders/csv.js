@@ -1,35 +1,88 @@
 // Orders as a table for a spreadsheet.
 
-const COLUMNS = [
+import { request, session } from "../shared/api.js";
+import { member } from "../shared/fields.js";
+import { patiently } from "./pages.js";
+
+const DETAILS = "/signingDetailsFormData";
+const CONTACTS = "/signingContactsFormData";
+const detail = (name) => (it) => member(it.details, `${DETAILS}/${name}`);
+
+/** Returns a whole address. Many streets have their city. */
+function addressOf(street, city, state, zip) {
+  const region = [city, [state, zip].filter(Boolean).join(" ")].filter(Boolean).join(", ");
+  const isWhole = street && city && street.toLowerCase().includes(city.toLowerCase());
+  return [street, !isWhole && region].filter(Boolean).join(", ");
+}
+
+const propertyOf = ({ details: { signingDetailsFormData: it } }) => addressOf(it.propertyAddress, it.city, it.state, it.zipcode);
+
+function placeOf(order) {
+  const it = order.details.signingDetailsFormData;
+  if (it.isPropertyAddressSame !== false) return propertyOf(order);
+  return addressOf(it.signingAddress ?? it.propertyAddress, it.signingCity, it.signingState, it.signingZipcode);
+}
+
+/** Returns a phone number as people in the US write it, which no spreadsheet takes for a number. */
+function phoneOf(text) {
+  const [, area, exchange, line] = /^\s*(?:\+?1[\s.-]*)?\(?(\d{3})\)?[\s.-]*(\d{3})[\s.-]*(\d{4})\s*$/.exec(text ?? "") ?? [];
+  return line ? `(${area}) ${exchange}-${line}` : text;
+}
+
+/** Returns an instant as spreadsheets read it. */
+const instantOf = (iso) => iso?.slice(0, 19).replace("T", " ");
+
+/** Returns whether the key shows what a signing costs: it does more than read. */
+const seesFees = () => session.may("orders:create") || session.may("orders:update");
+
+/** The columns: head, and value. */
+const columns = () => [
   ["Order number", (it) => it.order_id],
-  ["File number", (it) => it.file_number],
+  ["File number", (it) => textual(it.file_number)],
   ["Status", (it) => it.order_status],
-  ["Signer", (it) => it.signer_name],
+  ["Type of signing", detail("signingType")],
   ["Signing date", (it) => it.signing_date],
   ["From", (it) => it.appointment.start_time],
   ["Until", (it) => it.appointment.end_time],
   ["Time zone", (it) => it.appointment.time_zone_id],
-  ["From (UTC)", (it) => it.appointment.starts_at],
-  ["City", (it) => it.signing_city],
-  ["State", (it) => it.signing_state],
-  ["Property", (it) => it.property_address],
+  ["From (UTC)", (it) => instantOf(it.appointment.starts_at)],
+  ["Signer", (it) => it.signer_name],
+  ["Signer phone", (it) => phoneOf(detail("signerPhone")(it))],
+  ["Signer e-mail", detail("signerEmail")],
+  ["Co-signer", detail("coSignerName")],
+  ["Co-signer phone", (it) => phoneOf(detail("coSignerPhone")(it))],
+  ["Signing address", placeOf],
+  ["Signing city", (it) => it.signing_city],
+  ["Signing state", (it) => it.signing_state],
+  ["Property address", propertyOf],
   ["Client", (it) => it.client_name],
+  ["Client contact", (it) => member(it.details, `${CONTACTS}/orderContactEmail`)],
   ["Signing service", (it) => it.signing_service_name],
   ["Signing service number", (it) => it.signing_service_id],
   ["Notary", (it) => it.notary?.name],
+  ["Notary phone", (it) => phoneOf(it.notary?.phone)],
+  ["Notary e-mail", (it) => it.notary?.email],
   ["Notary number", (it) => it.notary_id],
+  ["Scanbacks", (it) => (it.scanbacks_required || detail("scanbacksRequired")(it) ? "yes" : "no")],
   ["Documents", (it) => it.documents_uploaded],
   ["Signed documents", (it) => it.signed_documents_uploaded],
-  ["Created (UTC)", (it) => it.created_at],
-  ["Changed (UTC)", (it) => it.updated_at],
+  ...(seesFees() ? [["Invoice amount", (it) => it.invoice_fee], ["Pay of the notary", (it) => it.notary_pay]] : []),
+  ["Created (UTC)", (it) => instantOf(it.created_at)],
+  ["Changed (UTC)", (it) => instantOf(it.updated_at)],
 ];
 
 // Some spreadsheets end a cell at a semicolon or a tab, some within quotes, too. Those of East Asia take
 // full-width characters for those of a formula. The same rule is in output.rs of the commands.
-const FORMULA = /(^|[,;\t\r\n"])( *)(?=[=+\-@＝＋－＠])/g;
+const FORMULA = /(^|[,;\t\r\n])( *)(?=[=+\-@＝＋－＠])/g;
 
 /** Returns a text in which an apostrophe stands before what a spreadsheet would take for a formula. */
 const defused = (text) => text.replace(/^(?=[\t\r])/, "'").replace(FORMULA, "$1$2'");
+
+/** What a spreadsheet would make another number or a date: leading zeros, many digits, an exponent, or a date. */
+const CHANGED = /^(0\d+|\d{12,}|\d+[eE]\d+|\d{1,4}[-/]\d{1,2}([-/]\d{1,4})?)$/;
+
+/** Returns a number of a file as a text that stays as it is. */
+const textual = (text) => (CHANGED.test(text) ? `'${text}` : text);
 
 /** Returns a cell. */
 function cell(value) {
@@ -37,9 +90,34 @@ function cell(value) {
   return /[",;\t\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }
 
-/** Returns orders as CSV (RFC 4180), which spreadsheets read as UTF-8. */
+/** Returns whole orders as CSV (RFC 4180), which spreadsheets read as UTF-8. */
 export function csvOf(orders) {
-  const rows = [COLUMNS.map(([head]) => head), ...orders.map((it) => COLUMNS.map(([, of]) => of(it)))];
+  const all = columns();
+  const rows = [all.map(([head]) => head), ...orders.map((it) => all.map(([, of]) => of(it)))];
   const text = rows.map((row) => `${row.map(cell).join(",")}\r\n`).join("");
   return new Blob(["\ufeff", text], { type: "text/csv" });
+}
+
+/** Requests at a time. */
+const AT_ONCE = 4;
+
+/** Reads orders of a list whole. `progress` gets the number of orders so far. Orders that are gone are left out. */
+export async function readWhole(orders, progress) {
+  const whole = new Array(orders.length);
+  let [next, read] = [0, 0];
+  const reader = async () => {
+    while (next < orders.length) {
+      const at = next++;
+      try {
+        const { body } = await patiently(() => request(`api/order/${orders[at].order_id}`));
+        const { history, notes, documents, signed_documents, ...order } = body;
+        whole[at] = order;
+      } catch (failure) {
+        if (![404, 410].includes(failure.status)) throw failure;
+      }
+      progress(++read);
+    }
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, reader));
+  return whole.filter(Boolean);
 }

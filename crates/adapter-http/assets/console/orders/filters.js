@@ -1,10 +1,12 @@
-// The search box of the list, and its chips: statuses, dates of the signing, dates of the creation.
+// The search box of the list, and its filters, which fold away: statuses, dates, notary, and the other side.
 
 import { forgetErrors, showErrors } from "../shared/controls.js";
-import { button, h, labelled } from "../shared/dom.js";
-import { isAgenda, isFiltered } from "./search.js";
+import { session } from "../shared/api.js";
+import { button, fill, h, labelled } from "../shared/dom.js";
+import { filterCount, isAgenda, isFiltered } from "./search.js";
+import { allServices } from "../shared/services.js";
 import { LAST_DATE, dateIn, dayInWords } from "../shared/times.js";
-import { STATUSES } from "../shared/words.js";
+import { STATUSES, statusWord } from "../shared/words.js";
 
 const DATES = {
   signing: ["Signing", "Signing from", "Signing until", "signing_date_from", "signing_date_to"],
@@ -14,8 +16,14 @@ const DATES = {
 export class Filters {
   #search;
   #begin;
-  #chips = h("div", { class: "chips" });
-  #text = h("input", { name: "search", dir: "auto", type: "search", maxlength: 100 });
+  #chips = h("div", { class: "chips", id: "search-filters" });
+  #text = h("input", {
+    name: "search", dir: "auto", type: "search", maxlength: 100, placeholder: "Number, name, address, phone or e-mail",
+  });
+  #fold = button("", () => this.#setOpen(this.#chips.hidden), { id: "search-fold", "aria-controls": "search-filters" });
+  /** The names that the fields of notary and other side offer. */
+  #names = { notary: h("datalist", { id: "search-notaries" }), client: h("datalist", { id: "search-clients" }) };
+  #services = [];
 
   /** `begin` shows another search. */
   constructor(search, begin) {
@@ -25,19 +33,55 @@ export class Filters {
       event.preventDefault();
       this.#change(this.#entered());
     };
-    const keys = h("span", { class: "keys" }, " Press / to search, ↓ for the list.");
-    const hint = ["File number, signer, address or city; 3 characters or more.", keys];
+    const hint = [
+      "Words of the file number, names, addresses, phones and e-mails, in any order; 3 characters or more.",
+      h("span", { class: "keys" }, " Press / to search, ↓ for the list, the space bar to choose a row."),
+    ];
+    const field = labelled("search-text", "Search", this.#text, hint, "search");
+    for (const it of field.querySelectorAll("label, .hint")) it.classList.add("unseen");
     this.element = h(
       "form",
       { class: "search", role: "search", "aria-label": "Orders", novalidate: true, autocomplete: "off", submit },
-      labelled("search-text", "Search", this.#text, hint, "search"),
-      h("button", { class: "primary", id: "search-send" }, "Search"),
+      h("div", { class: "line" }, field, h("button", { class: "primary", id: "search-send" }, "Search"), this.#fold),
       this.#chips,
+      Object.values(this.#names),
     );
+    this.#setOpen(false);
+    if (!session.isService) this.#readServices();
     this.#show();
   }
 
+  /** Shows the filters of another search. */
+  take(search) {
+    if (search === this.#search) return;
+    this.#search = search;
+    this.#text.value = search.search;
+    this.#show();
+  }
+
+  /** Shows the filters, or folds them away: on a phone with the search. */
+  #setOpen(isOpen) {
+    this.#chips.hidden = !isOpen;
+    this.element.classList.toggle("open", isOpen);
+    this.#fold.setAttribute("aria-expanded", isOpen);
+  }
+
+  /** Offers the names of these orders. */
+  offer(records) {
+    for (const [kind, of] of [["notary", (it) => it.notary?.name], ["client", (it) => it.client_name]]) {
+      const known = [...this.#names[kind].children].map((it) => it.value);
+      const names = new Set([...known, ...records.map(of).filter(Boolean)]);
+      if (names.size > known.length) fill(this.#names[kind], [...names].map((value) => h("option", { value })));
+    }
+  }
+
+  async #readServices() {
+    this.#services = await allServices();
+    if (this.#services.length > 1) this.#show();
+  }
+
   focus() {
+    if (!this.#text.checkVisibility()) this.#setOpen(true);
     this.#text.focus();
     this.#text.select();
   }
@@ -65,6 +109,9 @@ export class Filters {
   #show() {
     const search = this.#search;
     const { activeElement } = document;
+    const number = filterCount(search);
+    const ofPhone = h("span", { class: "of-phone" }, "Search and filters");
+    fill(this.#fold, h("span", { class: "of-desk" }, "Filters"), ofPhone, number > 0 && ` (${number})`);
     const menu = this.#chips.contains(activeElement) && activeElement.closest("details");
     const clear = () => {
       this.#text.value = "";
@@ -76,6 +123,9 @@ export class Filters {
         search.view !== "new" && this.#statuses(),
         this.#dates("signing"),
         this.#dates("created"),
+        this.#name("notary", "Notary", "A part of the name"),
+        session.isService && this.#name("client", "Client", "The whole name"),
+        this.#services.length > 1 && this.#service(),
         isFiltered(search) && button("Clear the filters", clear, { id: "search-clear", class: "quiet" }),
       ].filter(Boolean),
     );
@@ -91,7 +141,9 @@ export class Filters {
       const isOn = statuses.includes(status);
       const click = () =>
         this.#change({ statuses: isOn ? statuses.filter((it) => it !== status) : [...statuses, status] });
-      return button(status, click, { class: "chip", "aria-pressed": String(isOn), id: `status-${status}` });
+      return button(statusWord(status), click, {
+        class: "chip", "aria-pressed": String(isOn), id: `status-${status}`, title: status,
+      });
     };
     const other = h("input", { maxlength: 50, dir: "auto" });
     const add = () => {
@@ -115,6 +167,43 @@ export class Filters {
         h("div", { class: "menu" }, labelled("search-other", "Other status", other), button("Add", add)),
       ),
       h("p", { class: "error" }),
+    );
+  }
+
+  /** Returns the chip of a name that the orders have. */
+  #name(name, title, hint) {
+    const value = this.#search[name];
+    const list = { notary: "search-notaries", client: "search-clients" }[name];
+    const input = h("input", { name, dir: "auto", maxlength: 200, list, value });
+    const none = () => this.#change({ [name]: "" });
+    return h(
+      "details",
+      { class: value ? "chip on" : "chip", id: `${name}-chip`, ...MENU },
+      h("summary", { id: `${name}-name` }, value ? `${title}: ${value}` : title),
+      h(
+        "div",
+        { class: "menu" },
+        labelled(`search-${name}`, `Of this ${title.toLowerCase()}`, input, hint, name),
+        h(
+          "div",
+          { class: "row" },
+          h("button", { id: `${name}-apply` }, "Apply"),
+          value && button("Any", none, { class: "quiet" }),
+        ),
+      ),
+    );
+  }
+
+  /** Returns the choice of a signing service. */
+  #service() {
+    const value = this.#search.signing_service_id;
+    const option = ({ signing_service_id: id, name }) => h("option", { value: id, selected: String(id) === value }, name);
+    const change = ({ target }) => this.#change({ signing_service_id: target.value });
+    return h(
+      "select",
+      { class: value ? "chip on" : "chip", id: "search-service", name: "signing_service_id", "aria-label": "Signing service", change },
+      h("option", { value: "" }, "Any signing service"),
+      this.#services.map(option),
     );
   }
 
@@ -146,7 +235,8 @@ export class Filters {
 
 /** No filter. */
 const NONE = {
-  search: "", statuses: [], signing_date_from: "", signing_date_to: "", created_from: "", created_to: "",
+  search: "", statuses: [], signing_date_from: "", signing_date_to: "", created_from: "", created_to: "", notary: "",
+  client: "", signing_service_id: "",
 };
 
 /** Keeps the menu of a chip on the screen, and closes it when its user goes elsewhere. */

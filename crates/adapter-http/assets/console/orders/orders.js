@@ -1,23 +1,39 @@
-// The work list: agendas of some days, new orders, and all orders. It refreshes itself. What it
-// shows stands in its address.
+// The work list: what needs attention, agendas of some days, new and changed orders, and all orders. It refreshes
+// itself. What it shows stands in its address.
 
-import { ProblemBox } from "../shared/api.js";
-import { Agenda } from "./agenda.js";
+import { ProblemBox, session } from "../shared/api.js";
+import { countAttention, inFew, lastCount } from "./attention.js";
+import { Choice, assignAll, confirmAll, mayCarryOut } from "./choice.js";
 import { forgetErrors, showErrors } from "../shared/controls.js";
-import { csvOf } from "./csv.js";
-import { announce, button, count, fill, h, renew, save } from "../shared/dom.js";
+import { csvOf, readWhole } from "./csv.js";
+import { announce, ask, button, count, fill, h, renew, save } from "../shared/dom.js";
 import { Filters } from "./filters.js";
-import { Pages, readAll } from "./pages.js";
-import { Rows, ordersTable } from "./rows.js";
-import { ADDRESS, VIEWS, addressOf, daysOf, filterOf, inView, isAgenda, isFiltered, isShort, searchOf } from "./search.js";
+import { soundButton } from "./news.js";
+import { markAllOpened } from "../shared/opened.js";
+import { Pages, Sorted, readAll, walk } from "./pages.js";
+import { Rows, comparison, ordersTable } from "./rows.js";
+import {
+  ADDRESS, SINCE, VIEWS, addressOf, daysOf, filterOf, inView, isAgenda, isFiltered, isShort, searchOf, sinceInWords,
+} from "./search.js";
 import { dateIn, dayHeading, dayInWords } from "../shared/times.js";
 import { toast } from "../shared/toast.js";
+import { ATTENTION, CANCELLED } from "../shared/words.js";
 
-/** Seconds between two refreshes. An unchanged page costs the service an answer without a body. */
-const PERIOD = 10;
+/**
+ * Seconds between two refreshes: of pages, an unchanged one of which costs the service an answer without a body; of
+ * what is read whole; and of what is counted.
+ */
+const [PERIOD, SORTED_PERIOD, COUNT_PERIOD] = [10, 60, 60];
 
-/** The address of the list that the user has seen last. */
+/** Signings that are counted for the totals of an agenda. */
+const MOST_COUNTED = 20_000;
+
+/** Orders on a printed sheet. */
+const ON_SHEET = 38;
+
+/** The address of the list that the user has seen last, and its orders. */
 let last = ADDRESS;
+let listed = [];
 
 /** The address of the list in which the user has opened an order, and the id of its row. */
 let opened = null;
@@ -25,9 +41,23 @@ let opened = null;
 /** Returns the address of the list as the user has seen it. */
 export const listAddress = () => last;
 
+/** Returns the orders beside one in the list that the user has seen, its place there, and how many there are. */
+export function neighbours(id) {
+  const at = listed.indexOf(String(id));
+  return at < 0 ? {} : { before: listed[at - 1], after: listed[at + 1], at: at + 1, number: listed.length };
+}
+
 /** Forgets the search. */
 export function forgetSearch() {
-  [last, opened] = [ADDRESS, null];
+  [last, opened, listed] = [ADDRESS, null, []];
+}
+
+/** Shows the newest orders, and goes to one of them. */
+export function showNewest(id) {
+  const address = addressOf({ ...searchOf(ADDRESS), view: "all" });
+  opened = { address, id: `order-${id}` };
+  if (location.hash === address) dispatchEvent(new Event("hashchange"));
+  else location.hash = address;
 }
 
 /** Returns the view of an address. */
@@ -40,25 +70,37 @@ class OrderList {
   #search;
   #source;
   #shown = null;
-  #seen = new Set();
   /** The last answer. */
   #loaded = { records: [] };
+  /** The signings of each day of an agenda that is not shown whole, and the cancelled ones; `null` if not counted. */
+  #days = null;
   #trouble = new ProblemBox();
   #timer = null;
-  /** Counts the loads: the answer of an older one is dropped. */
+  #counting = null;
+  /** Counts the loads, and the counts of what needs attention: the answer of an older one is dropped. */
   #load = 0;
+  #countings = 0;
   #isLoading = false;
   #filters;
+  #choice = new Choice();
   #views = h("nav", { class: "views", "aria-label": "Lists of orders" });
+  #part = h("div");
   #list = h("div", { class: "list", "aria-busy": "true" });
   #rows = new Rows(this.#list);
   #before = button("Show the orders before", () => this.#move("back"), { hidden: true });
   #more = button("", () => this.#move("forward"), { hidden: true });
-  #fresh = h("div", { class: "fresh" });
   #count = h("p", { class: "count", id: "count" }, "Loading…");
   #elsewhere = h("span");
   #state = h("span", { class: "hint" });
   #csv = button("Download as CSV", () => this.#download(), { class: "quiet" });
+  #tools = h("div", { class: "row tools" });
+  #usual = [
+    this.#state,
+    button("Refresh", () => this.#refresh("asked"), { class: "quiet" }),
+    soundButton(),
+    this.#csv,
+    button("Print", () => this.#print(), { class: "quiet" }),
+  ];
   #observer = new IntersectionObserver((entries) => {
     // A search for a text reads many orders, so that only its user goes on with it.
     const isSeen = entries.some((it) => it.isIntersecting);
@@ -73,45 +115,40 @@ class OrderList {
       this.#views,
       this.#filters.element,
       this.#trouble.element,
-      h(
-        "div",
-        { class: "bar" },
-        h("div", { class: "row tools" }, this.#count, this.#elsewhere),
-        h(
-          "div",
-          { class: "row tools" },
-          this.#state,
-          button("Refresh", () => this.#refresh(), { class: "quiet" }),
-          this.#csv,
-          button("Print", () => print(), { class: "quiet" }),
-        ),
-      ),
+      this.#part,
+      h("div", { class: "bar" }, h("div", { class: "row tools" }, this.#count, this.#elsewhere), this.#tools),
       h("div", { class: "buttons" }, this.#before),
-      this.#fresh,
       this.#list,
       h("div", { class: "buttons" }, this.#more),
     );
     this.#list.addEventListener("click", ({ target }) => {
-      const link = target.closest("tbody a");
+      const link = target.closest("a.order");
       if (link) opened = { address: last, id: link.id };
     });
+    this.#choice.onchange = () => this.#showTools();
     document.addEventListener("visibilitychange", this.#appear);
     document.addEventListener("keydown", this.#press);
+    this.#showTools();
     this.#take(search);
     this.#refresh();
+    this.#countAttention();
   }
 
   dispose() {
     this.#load++;
     clearTimeout(this.#timer);
+    clearTimeout(this.#counting);
     this.#observer.disconnect();
     document.removeEventListener("visibilitychange", this.#appear);
     document.removeEventListener("keydown", this.#press);
   }
 
+  /** A hidden list asks for nothing: the number of new orders is in the title. */
   #appear = () => {
-    if (document.hidden) clearTimeout(this.#timer);
-    else if (!this.#search.search) this.#refresh();
+    clearTimeout(this.#counting);
+    if (document.hidden) return clearTimeout(this.#timer);
+    this.#countAttention();
+    if (!this.#search.search) this.#refresh();
   };
 
   /** The slash goes to the search, and the arrow down to the rows, unless the user types. */
@@ -128,16 +165,26 @@ class OrderList {
   /** Begins a search. */
   #take(search) {
     this.#search = search;
-    [this.#shown, this.#seen] = [null, new Set()];
+    this.#filters.take(search);
+    [this.#shown, this.#days] = [null, null];
     last = addressOf(search);
-    const { view, depth, from } = search;
+    const { view, depth, from, sort } = search;
     const progress = (number) => (this.#count.textContent = `Loading… ${count(number, "order")}`);
-    this.#source = isAgenda(search)
-      ? new Agenda(search, progress)
-      : new Pages(filterOf(search), { oldestFirst: view === "new", depth, from });
-    fill(this.#views, VIEWS.map(([name, title]) =>
-      h("a", { href: addressOf(inView(search, name)), "aria-current": name === view && "page" }, title)));
-    fill(this.#fresh);
+    const isByTime = sort.replace("-", "") === "time";
+    if (view === "changed" || (this.#isFlat && sort && !isByTime)) {
+      this.#source = new Sorted(() => filterOf(search), comparison(sort || "-changed"), progress);
+    } else {
+      const order = this.#isFlat && isByTime ? { order_by: "appointment" } : {};
+      const oldestFirst = isByTime ? sort.startsWith("-") : view === "new";
+      this.#source = new Pages({ ...filterOf(search), ...order }, { oldestFirst, depth, from });
+    }
+    this.#showViews();
+    this.#choice.clear();
+  }
+
+  /** Whether the view is one table, which its user may sort. */
+  get #isFlat() {
+    return !isAgenda(this.#search) && this.#search.view !== "attention";
   }
 
   /** Searches, and lets the browser's Back return to the search before. */
@@ -154,13 +201,67 @@ class OrderList {
     this.#refresh("moved");
   }
 
-  /** Loads the orders again. `reason` is what the user did: `found` for a search, `moved` for other orders. */
+  /** Shows the views, with the number of orders that need attention, and the parts of the one that is shown. */
+  #showViews() {
+    const search = this.#search;
+    const { total, byCode } = lastCount();
+    const number = total > 0 && h("span", { class: "number" }, " ", inFew(total));
+    renew(this.#views, VIEWS.map(([name, title]) =>
+      h(
+        "a",
+        { href: addressOf(inView(search, name)), "aria-current": name === search.view && "page", id: `view-${name}` },
+        title,
+        name === "attention" && number,
+      )));
+    const part = (label, isOn, id, changed) =>
+      button(label, () => this.#begin({ ...search, ...changed, depth: 1, from: "" }), {
+        class: "chip", "aria-pressed": String(isOn), id,
+      });
+    const codes = () => [
+      part("All", !search.code, "code-all", { code: "" }),
+      ATTENTION.filter(([code]) => byCode.has(code) || code === search.code).map(([code, , text]) =>
+        part(`${text} ${byCode.get(code) ?? 0}`, search.code === code, `code-${code}`, { code })),
+    ];
+    const days = () => [
+      SINCE.map(([value, , text]) => part(text, search.since === value, `since-${value}`, { since: value })),
+      button("Mark all as opened", () => this.#markAll(), { class: "quiet", id: "mark-opened" }),
+    ];
+    const content = { attention: codes, changed: days }[search.view]?.();
+    const name = search.view === "attention" ? "What is wrong" : "Since";
+    renew(this.#part, content ? h("div", { class: "chips part", role: "group", "aria-label": name }, content) : []);
+  }
+
+  #markAll() {
+    const newest = this.#loaded.records.map((it) => it.updated_at).toSorted().at(-1);
+    markAllOpened(newest ?? new Date().toISOString());
+    this.#shown = null;
+    this.#refresh("asked");
+  }
+
+  /** Counts what needs attention, again and again. The list itself says what goes wrong. */
+  async #countAttention() {
+    const load = ++this.#countings;
+    const before = JSON.stringify([...lastCount().byCode, lastCount().total]);
+    try {
+      const { byCode, total } = await countAttention();
+      if (load === this.#countings && before !== JSON.stringify([...byCode, total])) this.#showViews();
+    } catch {
+      // The number of the time before stays.
+    }
+    const isLast = load === this.#countings && !document.hidden && this.element.isConnected;
+    if (isLast) this.#counting = setTimeout(() => this.#countAttention(), COUNT_PERIOD * 1000);
+  }
+
+  /**
+   * Loads the orders again. `reason` is what the user did: `found` for a search, `moved` for other orders, `asked` for
+   * the same ones.
+   */
   async #refresh(reason) {
     clearTimeout(this.#timer);
     const load = ++this.#load;
     this.#isLoading = true;
     const begin = performance.now();
-    let wait = PERIOD;
+    let wait = this.#source instanceof Sorted ? SORTED_PERIOD : PERIOD;
     try {
       const loaded = await this.#source.read({ isMove: reason === "moved" });
       if (load !== this.#load) return;
@@ -168,8 +269,10 @@ class OrderList {
       forgetErrors(this.#filters.element);
       this.#state.textContent = `Refreshed at ${new Date().toLocaleTimeString("en-US")}`;
       this.#show(loaded, reason);
+      if (reason === "asked") this.#countAttention();
       // Many changes take long to read. The page spends most of its time at rest.
-      wait = Math.max(PERIOD, ((performance.now() - begin) / 1000) * 10);
+      wait = Math.max(wait, ((performance.now() - begin) / 1000) * 10);
+      this.#countDays(load, reason);
     } catch (failure) {
       if (load !== this.#load) return;
       this.#trouble.show(failure);
@@ -186,9 +289,37 @@ class OrderList {
     if (!document.hidden && !this.#search.search) this.#timer = setTimeout(() => this.#refresh(), wait * 1000);
   }
 
+  /** Counts the signings of the days of an agenda that is not shown whole, at most once a minute. */
+  async #countDays(load, reason) {
+    if (!isAgenda(this.#search) || this.#loaded.total !== null) return;
+    const isRecent = this.#days && Date.now() - this.#days.at < COUNT_PERIOD * 1000;
+    if (isRecent && reason !== "asked") return;
+    const search = this.#search;
+    const days = { at: Date.now(), byDate: new Map(), number: 0, cancelled: 0 };
+    this.#days ??= { ...days, isCounting: true };
+    this.#days.at = days.at;
+    try {
+      await walk(filterOf(search), (page) => {
+        tally(days, page);
+        return search === this.#search && days.number + days.cancelled < MOST_COUNTED;
+      });
+    } catch {
+      // The next refresh counts again.
+      this.#days = null;
+      return;
+    }
+    if (search !== this.#search || !this.element.isConnected) return;
+    this.#days = days;
+    this.#shown = null;
+    this.#show(this.#loaded, "counted");
+  }
+
   #show(loaded, reason) {
     const { records, hasBefore, hasMore } = loaded;
     this.#loaded = loaded;
+    listed = records.map((it) => String(it.order_id));
+    this.#choice.learn(records);
+    this.#filters.offer(records);
     this.#keepPlace();
     this.#before.hidden = !hasBefore;
     this.#more.hidden = !hasMore;
@@ -205,7 +336,6 @@ class OrderList {
       this.#shown = shown;
       this.#keepStill(() => renew(this.#list, this.#content(loaded)));
       this.#rows.renew();
-      this.#learn(records, isFirst || reason);
       if (isFirst) this.#returnToRow();
     }
     // Tells again whether the end of the list is in sight.
@@ -232,36 +362,57 @@ class OrderList {
   }
 
   #moreLabel() {
-    const { view, search } = this.#search;
+    const { view, search, sort } = this.#search;
     if (search) return "Search further";
-    return view === "all" ? "Show older orders" : "Show more orders";
+    return view === "all" && !sort ? "Show older orders" : "Show more orders";
   }
 
-  /** Returns how many orders there are. */
+  /** Returns in which order the orders are. */
+  get #way() {
+    const { view, sort } = this.#search;
+    if (!this.#isFlat) return ", by time";
+    if (sort) return ", sorted";
+    return { new: ", oldest first", changed: ", last change first" }[view] ?? ", newest first";
+  }
+
+  /** Returns how many orders there are. A cancelled signing is none. */
   #sentence({ records, total }) {
     const { view } = this.#search;
-    const days = isAgenda(this.#search) ? [...new Set(daysOf(this.#search))].map((it) => dayInWords(it)).join(" to ") : "";
-    const noun = { new: "new order", all: "order" }[view] ?? "signing";
     const found = isFiltered(this.#search) ? " found" : "";
-    const way = view === "new" ? ", oldest first" : ", newest first";
-    if (total === null) {
-      return records.length ? `${records.length} ${noun}s${found}${way}; more follow` : `No ${noun}${found} so far`;
+    if (isAgenda(this.#search)) {
+      const days = [...new Set(daysOf(this.#search))].map((it) => dayInWords(it)).join(" to ");
+      const all = total === null ? this.#days : tally({ byDate: new Map(), number: 0, cancelled: 0 }, records);
+      if (!all || all.isCounting) return `${records.length} signings${found} so far, ${days}; counting…`;
+      return `${signings(all)}${found}, ${days}`;
     }
-    const end = days ? `, ${days}` : total > 1 ? way : "";
-    return `${total.toLocaleString("en-US")} ${noun}${total === 1 ? "" : "s"}${found}${end}`;
+    const noun = { new: "new order", changed: "changed order" }[view] ?? "order";
+    if (total === null) {
+      return records.length ? `${records.length} ${noun}s${found}${this.#way}; more follow` : `No ${noun}${found} so far`;
+    }
+    const end = view === "changed" ? ` ${sinceInWords(this.#search)}` : "";
+    return `${total.toLocaleString("en-US")} ${noun}${total === 1 ? "" : "s"}${found}${end}${total > 1 ? this.#way : ""}`;
   }
 
   #content({ records, hasMore }) {
     if (!records.length) return h("p", { class: "card" }, this.#nothing(hasMore));
-    if (!isAgenda(this.#search)) {
-      const caption = { new: "New orders, oldest first", all: "Orders, newest first" }[this.#search.view];
-      return h("div", { class: "card" }, ordersTable(caption, records, { withDay: true }));
+    if (this.#isFlat) {
+      const { view, sort: key } = this.#search;
+      const caption = { new: "New orders", changed: "Changed orders" }[view] ?? "Orders";
+      const set = (sort) => this.#begin({ ...this.#search, sort, depth: 1, from: "" });
+      const sort = { key: key || (view === "changed" ? "-changed" : ""), set };
+      const options = { withDay: true, ofChanges: view === "changed", choice: this.#choice, sort };
+      return h("div", { class: "card" }, ordersTable(`${caption}${this.#way}`, records, options));
     }
+    if (!isAgenda(this.#search)) return groupsOf(this.#loaded, this.#choice);
+    const isOnly = new Set(daysOf(this.#search)).size === 1;
     const days = Map.groupBy(records, (order) => order.signing_date);
     return [...days].map(([date, those]) => {
-      const number = count(those.length, "signing");
-      const heading = h("h2", {}, dayHeading(date), h("span", { class: "hint" }, ` ${number}`));
-      return h("section", { class: "card day" }, heading, ordersTable(`${dayHeading(date)}, ${number}`, those));
+      const isWhole = this.#loaded.total !== null;
+      const all = isWhole ? tally({ byDate: new Map(), number: 0, cancelled: 0 }, those) : this.#days?.byDate.get(date);
+      const number = all ? signings(all) : "counting…";
+      const heading = h("h2", { class: isOnly && "unseen" }, dayHeading(date), h("span", { class: "hint" }, ` ${number}`));
+      const rows = ordersTable(`${dayHeading(date)}, ${number}`, those, { choice: this.#choice });
+      return h("section", { class: "card day" }, heading, rows);
     });
   }
 
@@ -274,12 +425,13 @@ class OrderList {
   #nothing(hasMore) {
     const all = this.#allLink({ class: "button" });
     const link = all && h("span", { class: "buttons" }, all);
-    if (hasMore) return ["No order matches so far. There are older ones: search further.", link];
+    if (hasMore) return ["No order matches so far. There are others: search further.", link];
     if (isShort(this.#search)) return ["No order matches. Enter 3 characters or more, or a whole file number.", link];
     if (isFiltered(this.#search)) return ["No order matches.", link];
     return {
-      today: "There is no signing today.", tomorrow: "There is no signing tomorrow.", week: "There is no signing this week.", new: "There is no new order.",
-      all: "There are no orders yet.",
+      attention: "Nothing needs attention.", today: "There is no signing today.", tomorrow: "There is no signing tomorrow.",
+      week: "There is no signing in the next 7 days.", new: "There is no new order.",
+      changed: `No order was changed ${sinceInWords(this.#search)}.`, all: "There are no orders yet.",
     }[this.#search.view];
   }
 
@@ -306,33 +458,37 @@ class OrderList {
     scrollBy(0, left);
   }
 
-  /** Tells of orders that have come. A button leads to those above what the user reads. */
-  #learn(records, isAsked) {
-    const isNew = ({ order_id: id }) => !this.#seen.has(id);
-    const added = isAsked ? [] : records.filter(isNew);
-    for (const { order_id: id } of records) this.#seen.add(id);
-    if (!added.length) return;
-    const sentence = count(added.length, "new order");
-    announce(`${sentence}.`);
-    const [first] = added.map(({ order_id: id }) => document.getElementById(`order-${id}`));
-    if (first.getBoundingClientRect().top >= 0) return;
-    const go = () => {
-      fill(this.#fresh);
-      first.isConnected ? first.focus() : scrollTo(0, 0);
+  /** Shows what can be done: with the chosen orders, if there are any, or with the list. */
+  #showTools() {
+    const { orders } = this.#choice;
+    if (!orders.length) return renew(this.#tools, this.#usual);
+    const done = async () => {
+      this.#choice.clear();
+      await this.#refresh("asked");
+      focusFirst(this.#list);
     };
-    fill(this.#fresh, button(`Show ${sentence}`, go));
+    const may = mayCarryOut();
+    renew(this.#tools, [
+      h("strong", { class: "chosen" }, `${orders.length} chosen`),
+      may && button("Assign a notary", () => assignAll(this.#choice.orders, done), { class: "primary", id: "chosen-assign" }),
+      may && button("Confirm", () => confirmAll(this.#choice.orders, done), { id: "chosen-confirm" }),
+      button("Download as CSV", () => this.#download(), { id: "chosen-csv" }),
+      button("Print", () => this.#print(), { id: "chosen-print" }),
+      button("Choose none", () => this.#choice.clear(), { class: "quiet", id: "chosen-none" }),
+    ].filter(Boolean));
   }
 
-  /** Saves every order that the list has, also those that it does not show. */
+  /** Saves the chosen orders, or every order that the list has, also those that it does not show. */
   async #download() {
     if (this.#csv.getAttribute("aria-disabled") === "true") return;
     this.#csv.setAttribute("aria-disabled", "true");
     try {
       const { view } = this.#search;
-      const isWhole = this.#loaded.total === this.#loaded.records.length;
-      const all = isWhole ? this.#loaded.records : await this.#all();
-      save(csvOf(all), `orders-${view}-${dateIn(0)}.csv`);
-      toast(`${count(all.length, "order")} saved as CSV.`);
+      const all = await this.#all();
+      const whole = await readWhole(all, (number) => (this.#state.textContent = `Reading ${number} of ${all.length}…`));
+      save(csvOf(whole), `orders-${view}-${dateIn(0)}.csv`);
+      this.#state.textContent = "";
+      toast(`${count(whole.length, "order")} saved as CSV.`);
     } catch (failure) {
       this.#trouble.show(failure);
     } finally {
@@ -340,9 +496,72 @@ class OrderList {
     }
   }
 
+  /** Prints the chosen orders, or the whole list, also what it does not show. */
+  async #print() {
+    try {
+      const all = await this.#all();
+      const sheets = Math.ceil(all.length / ON_SHEET);
+      const title = `Print ${count(all.length, "order")}?`;
+      const lines = [`They take about ${sheets} pages.`];
+      if (sheets > 1 && !(await ask({ title, lines, confirm: "Print" }))) return;
+      const isShown = all.length === this.#loaded.records.length && !this.#choice.orders.length;
+      if (isShown) return print();
+      const caption = `${count(all.length, "order")}, ${dayInWords(dateIn(0))}`;
+      const sheet = h("div", { class: "printout" }, h("h2", {}, caption), ordersTable(caption, all, { withDay: true }));
+      // The rows of the list have the same ids.
+      for (const it of sheet.querySelectorAll("[id]")) it.removeAttribute("id");
+      this.element.append(sheet);
+      addEventListener("afterprint", () => sheet.remove(), { once: true });
+      print();
+    } catch (failure) {
+      this.#trouble.show(failure);
+    }
+  }
+
+  /** Returns the chosen orders, or all that the list has. */
   async #all() {
-    if (isAgenda(this.#search)) return this.#source.all();
-    const all = await readAll(filterOf(this.#search));
-    return this.#search.view === "new" ? all.reverse() : all;
+    if (this.#choice.orders.length) return this.#choice.orders;
+    if (this.#loaded.total === this.#loaded.records.length) return this.#loaded.records;
+    if (this.#source instanceof Sorted) return this.#source.all();
+    const { view, sort } = this.#search;
+    const isByTime = this.#isFlat && sort.replace("-", "") === "time";
+    const order = isByTime ? { order_by: "appointment" } : {};
+    const all = await readAll({ ...filterOf(this.#search), ...order });
+    return (view === "new" && !isByTime) || sort === "-time" ? all.reverse() : all;
   }
 }
+
+/** Counts orders by their days. */
+function tally(days, orders) {
+  for (const { signing_date: date, order_status: status } of orders) {
+    const day = days.byDate.get(date) ?? { number: 0, cancelled: 0 };
+    const kind = status === CANCELLED ? "cancelled" : "number";
+    day[kind]++;
+    days[kind]++;
+    days.byDate.set(date, day);
+  }
+  return days;
+}
+
+/** Returns how many signings there are; the cancelled ones apart. */
+function signings({ number, cancelled }) {
+  const text = `${number.toLocaleString("en-US")} signing${number === 1 ? "" : "s"}`;
+  return cancelled ? `${text} and ${cancelled.toLocaleString("en-US")} cancelled` : text;
+}
+
+/** Returns the orders that need attention by what is most urgent at each, with what to do. */
+function groupsOf({ records, total }, choice) {
+  const codeOf = (order) => ATTENTION.find(([code]) => order.attention?.includes(code))?.[0];
+  const groups = Map.groupBy(records, codeOf);
+  return ATTENTION.filter(([code]) => groups.has(code)).map(([code, sentence, , ofService, ofClient]) => {
+    const those = groups.get(code);
+    const number = total === null ? `${those.length} shown` : count(those.length, "order");
+    const heading = h("h2", {}, sentence, h("span", { class: "hint" }, ` ${number}`));
+    const todo = h("p", { class: "todo" }, session.isService ? ofService : ofClient);
+    const rows = ordersTable(sentence, those, { withDay: true, withPhone: true, choice });
+    return h("section", { class: "card day" }, heading, todo, rows);
+  });
+}
+
+/** Moves the focus to the first row of a list. */
+const focusFirst = (list) => (list.querySelector("a.order") ?? document.querySelector("main h1")).focus();

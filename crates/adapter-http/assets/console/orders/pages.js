@@ -11,31 +11,43 @@ const SHOWN = 5;
 /** Attempts to read a page of many, while the service is busy. */
 const ATTEMPTS = 5;
 
+/** Orders that a list keeps to sort them. */
+const MOST_SORTED = 20_000;
+
 const link = (headers, relation) =>
   new RegExp(`<([^>]*)>; *rel="${relation}"`).exec(headers.get("link") ?? "")?.[1];
 
 const addressOf = (filter) => `api/order?${new URLSearchParams({ limit: PAGE, ...filter })}`;
 
+/** Gives every order that matches to `take`, in pages. It ends early if that returns `false`. */
+export async function walk(filter, take) {
+  for (let address = addressOf(filter); address; ) {
+    const here = address;
+    const { body, headers } = await patiently(() => request(here));
+    if (take(body.data) === false) return;
+    address = link(headers, "next");
+  }
+}
+
 /** Reads every order that matches. `progress` gets the number of orders so far. */
 export async function readAll(filter, progress = () => {}) {
   const orders = [];
-  for (let address = addressOf(filter); address; ) {
-    const { body, headers } = await readPatiently(address);
-    orders.push(...body.data);
-    address = link(headers, "next");
+  await walk(filter, (page) => {
+    orders.push(...page);
     progress(orders.length);
-  }
+  });
   return orders;
 }
 
-async function readPatiently(address, attempt = 1) {
+/** Does something, again after a while if the service is busy. */
+export async function patiently(run, attempt = 1) {
   try {
-    return await request(address);
+    return await run();
   } catch (failure) {
     const isBusy = failure instanceof Failure && [429, 503].includes(failure.status);
     if (!isBusy || attempt === ATTEMPTS) throw failure;
     await new Promise((resolve) => setTimeout(resolve, Math.max(1, failure.retryAfter) * 1000));
-    return readPatiently(address, attempt + 1);
+    return patiently(run, attempt + 1);
   }
 }
 
@@ -101,4 +113,56 @@ export class Pages {
     this.#start = this.#known[0]?.before ?? this.#start;
     this.depth = Math.min(this.depth + 1, SHOWN);
   }
+}
+
+/** All orders of a search in an order that the service does not have. It shows a window of them, too. */
+export class Sorted {
+  #filter;
+  #compare;
+  #progress;
+  #orders = [];
+  #first = 0;
+  depth = 1;
+  from = "";
+
+  /** `filter` returns the parameters, `compare` compares two orders, `progress` gets the number of orders so far. */
+  constructor(filter, compare, progress) {
+    [this.#filter, this.#compare, this.#progress] = [filter, compare, progress];
+  }
+
+  /** Reads all orders; those that it knows are enough to move. */
+  async read({ isMove = false } = {}) {
+    if (!isMove || !this.#orders.length) {
+      const orders = [];
+      await walk(this.#filter(), (page) => {
+        orders.push(...page.map(slim));
+        this.#progress(orders.length);
+        return orders.length < MOST_SORTED;
+      });
+      this.#orders = orders.sort(this.#compare);
+    }
+    const shown = PAGE * SHOWN;
+    this.#first = Math.max(0, Math.min(this.#first, this.#orders.length - 1));
+    const records = this.#orders.slice(this.#first, this.#first + shown);
+    const hasMore = this.#orders.length > this.#first + shown;
+    return { records, hasBefore: this.#first > 0, hasMore, total: this.#orders.length };
+  }
+
+  /** Returns all orders. */
+  all() {
+    return this.#orders;
+  }
+
+  forward() {
+    this.#first += PAGE * SHOWN;
+  }
+
+  back() {
+    this.#first = Math.max(0, this.#first - PAGE * SHOWN);
+  }
+}
+
+/** Returns an order without what no list shows. */
+function slim({ property_address: _, client_company_id: __, calendar_uid: ___, invoice_fee: ____, notary_pay: _____, ...order }) {
+  return order;
 }

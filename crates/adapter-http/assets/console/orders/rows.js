@@ -1,39 +1,143 @@
-// Orders as rows: the whole row opens the order, and the arrow keys go up and down.
+// Orders as rows: the whole row opens the order, the arrow keys go up and down, and the space bar chooses.
 
 import { session } from "../shared/api.js";
-import { badge, h, said, table } from "../shared/dom.js";
+import { button, count, h, moment, phoneLink, said } from "../shared/dom.js";
+import { isUnopened, openedAt } from "../shared/opened.js";
 import { signingTime } from "../shared/times.js";
+import { ATTENTION, statusBadge, statusWord } from "../shared/words.js";
+import { changedAt, lastChange } from "../order/history.js";
 
-const LINKS = "tbody td:first-child a";
+const LINKS = "tbody a.order";
 
-/** Returns the table of orders. `withDay` shows the day beside the time. */
-export function ordersTable(caption, records, { withDay = false } = {}) {
-  const side = session.isService ? "Client" : "Signing service";
-  const heads = ["File number", "Signer", withDay ? "Date and time" : "Time", "City", "Status", "Notary", side];
-  const rows = records.map((order) => [
-    h("a", { href: `#/order/${order.order_id}`, id: `order-${order.order_id}`, tabindex: "-1" }, said(order.file_number)),
-    said(order.signer_name),
-    signingTime(order, { withDay }),
-    said([order.signing_city, order.signing_state].filter(Boolean).join(", ") || "unknown"),
-    badge(order.order_status),
-    said(order.notary?.name ?? order.notary_id ?? "none"),
-    otherSide(order),
-  ]);
-  const element = table(caption, heads, rows);
-  element.classList.add("orders");
-  // What does not fit into its column is there on demand.
-  for (const cell of element.querySelectorAll("tbody td > div")) cell.title = cell.textContent;
-  return element;
+const cityOf = (order) => [order.signing_city, order.signing_state].filter(Boolean).join(", ");
+const notaryNameOf = (order) => order.notary?.name ?? (order.notary_id === null ? "" : `Number ${order.notary_id}`);
+const sideOf = (order) =>
+  session.isService
+    ? (order.client_name ?? "no name")
+    : (order.signing_service_name ?? `Number ${order.signing_service_id}`);
+const startOf = ({ appointment, signing_date: date }) => appointment.starts_at ?? `${date}T08`;
+
+/** The columns: name, head, the text by which they sort, and what a cell shows. */
+const COLUMNS = {
+  changed: ["Changed", changedAt, (order) => moment(changedAt(order))],
+  time: [({ withDay }) => (withDay ? "Date and time" : "Time"), startOf, (order, options) => signingTime(order, options)],
+  file: [
+    "File number",
+    (order) => order.file_number,
+    (order) => [
+      h(
+        "a",
+        { href: `#/order/${order.order_id}`, id: `order-${order.order_id}`, class: "order", tabindex: "-1" },
+        said(order.file_number),
+      ),
+      isUnopened(order) && h("span", { class: "unseen" }, " changed since you opened it"),
+    ],
+  ],
+  signer: ["Signer", (order) => order.signer_name, (order) => said(order.signer_name)],
+  what: ["What changed", null, lastChange],
+  city: ["City", cityOf, (order) => said(cityOf(order))],
+  status: ["Status", (order) => statusWord(order.order_status), (order) => statusBadge(order.order_status)],
+  notary: [
+    "Notary",
+    notaryNameOf,
+    (order, { withPhone }) => [
+      said(notaryNameOf(order)),
+      withPhone && order.notary?.phone && h("div", {}, phoneLink(order.notary.phone)),
+    ],
+  ],
+  side: [() => (session.isService ? "Client" : "Signing service"), sideOf, (order) => said(sideOf(order))],
+  marks: ["Marks", null, (order) => marks(order)],
+};
+
+/** The columns of every list, and of the list of changes. */
+const USUAL = ["time", "file", "signer", "city", "status", "notary", "side", "marks"];
+const OF_CHANGES = ["changed", "file", "signer", "what", "status", "time", "marks"];
+
+/** Columns that are left out if no row has something there. */
+const OPTIONAL = ["notary", "marks", "city"];
+
+const collator = new Intl.Collator("en", { numeric: true, sensitivity: "base" });
+
+/** Returns the comparison of a sort, such as `signer` or, downwards, `-signer`. Empty texts come last. */
+export function comparison(sort) {
+  const [, textOf] = COLUMNS[sort.replace("-", "")] ?? COLUMNS.time;
+  const way = sort.startsWith("-") ? -1 : 1;
+  return (one, other) => {
+    const [a, b] = [textOf(one), textOf(other)];
+    if (!a !== !b) return a ? -1 : 1;
+    return way * collator.compare(a, b);
+  };
 }
 
-const otherSide = (order) =>
-  session.isService
-    ? said(order.client_name ?? "no name")
-    : said(order.signing_service_name ?? `Number ${order.signing_service_id}`);
+/**
+ * Returns the table of orders. `withDay` shows the day beside the time, `withPhone` the phone of the notary.
+ * `choice` lets the user choose rows, and `sort` has the `key` of the order and a function `set`, if it can change.
+ */
+export function ordersTable(caption, records, { ofChanges = false, choice = null, sort = null, ...options } = {}) {
+  const isIn = (name) => records.some((it) => cellText(COLUMNS[name][2](it, options)));
+  const isEmpty = (name) => OPTIONAL.includes(name) && !isIn(name);
+  const names = (ofChanges ? OF_CHANGES : USUAL).filter((name) => !isEmpty(name));
+  const title = (name) => (typeof COLUMNS[name][0] === "function" ? COLUMNS[name][0](options) : COLUMNS[name][0]);
+  const head = (name) => {
+    const isSorted = sort?.key.replace("-", "") === name;
+    const isDown = isSorted && sort.key.startsWith("-");
+    const label = [title(name), isSorted && h("span", { "aria-hidden": "true" }, isDown ? " ↓" : " ↑")];
+    const turn = () => sort.set(isSorted ? (isDown ? "" : `-${name}`) : name);
+    return h(
+      "th",
+      { scope: "col", role: "columnheader", class: name, "aria-sort": isSorted && (isDown ? "descending" : "ascending") },
+      sort && COLUMNS[name][1] ? button(label, turn, { id: `sort-${name}` }) : label,
+    );
+  };
+  const cell = (name, order) =>
+    h("td", { role: "cell", class: name, "data-head": title(name) }, h("div", {}, COLUMNS[name][2](order, options)));
+  const row = (order) =>
+    h(
+      "tr",
+      { role: "row", class: isUnopened(order) && "unopened", "data-status": order.order_status.toLowerCase() },
+      choice && h("td", { role: "cell", class: "choose" }, choice.box(order)),
+      names.map((name) => cell(name, order)),
+    );
+  const whole = choice && h("th", { scope: "col", role: "columnheader", class: "choose" }, choice.boxOfAll(caption, records));
+  return h(
+    "table",
+    { role: "table", class: "orders" },
+    h("caption", { class: "unseen" }, caption),
+    h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, whole, names.map(head))),
+    h("tbody", { role: "rowgroup" }, records.map(row)),
+  );
+}
+
+/** Returns the text of what a cell shows. */
+const cellText = (content) => h("div", {}, content).textContent;
+
+/** Returns what is in, and what is missing, in few characters; the whole sentence is there on demand. */
+function marks(order) {
+  const { documents_uploaded: documents, documents_fetched: fetched = 0, signed_documents_uploaded: signed } = order;
+  const isFetched = fetched >= documents;
+  const late = ATTENTION.filter(([code]) => order.attention?.includes(code));
+  const note = order.newest_note;
+  const inWords = isFetched
+    ? "The documents are in, and the signing service has them"
+    : "The documents are in; the signing service has not fetched all";
+  const isNewNote = note && note.author !== session.terms.party && note.at > openedAt(order.order_id);
+  return h("div", { class: "row" }, [
+    late.map(([, sentence, text]) => mark(text, sentence, "late")),
+    documents > 0 && mark(isFetched ? "Docs ✓" : "Docs", inWords),
+    order.scanbacks_required && mark("Scanbacks", "Scanbacks are required"),
+    signed > 0 && mark("Signed ✓", count(signed, "signed document")),
+    isNewNote && mark("Note", "A new note of the other side", "new"),
+  ]);
+}
+
+const mark = (text, sentence, kind) =>
+  h("span", { class: "mark-of", role: "img", "aria-label": sentence, title: sentence, "data-kind": kind }, text);
 
 /** Makes the rows in an element reachable: one stop for Tab, then arrow keys; a click anywhere opens the order. */
 export class Rows {
   #element;
+  /** The box that was used last: with Shift, the boxes up to the next one follow it. */
+  #lastBox = null;
 
   constructor(element) {
     this.#element = element;
@@ -64,6 +168,11 @@ export class Rows {
     const { links } = this;
     if (event.ctrlKey || event.metaKey || event.altKey || event.shiftKey || !links.length) return;
     const at = links.indexOf(document.activeElement);
+    if (event.key === " " && at >= 0) {
+      event.preventDefault();
+      links[at].closest("tr").querySelector(".choose input")?.click();
+      return;
+    }
     const stop = links.findIndex((it) => it.tabIndex === 0);
     const to = {
       ArrowDown: at < 0 ? Math.max(0, stop) : at + 1, ArrowUp: at < 0 ? -1 : at - 1, Home: 0, End: links.length - 1,
@@ -74,10 +183,20 @@ export class Rows {
   }
 
   #open(event) {
+    if (event.target.matches("tbody .choose input")) this.#extend(event);
     const row = event.target.closest("tbody tr");
-    if (!row || event.target.closest("a, button") || getSelection().toString()) return;
-    const link = row.querySelector("a");
+    if (!row || event.target.closest("a, button, .choose") || getSelection().toString()) return;
+    const link = row.querySelector("a.order");
     if (event.ctrlKey || event.metaKey) open(link.href);
     else link.click();
+  }
+
+  /** Chooses the rows between two boxes, too. */
+  #extend({ target, shiftKey }) {
+    const boxes = [...this.#element.querySelectorAll("tbody .choose input")];
+    const [from, to] = [boxes.findIndex((it) => it.id === this.#lastBox), boxes.indexOf(target)].sort((a, b) => a - b);
+    this.#lastBox = target.id;
+    if (!shiftKey || from < 0) return;
+    for (const it of boxes.slice(from, to + 1)) if (it.checked !== target.checked) it.click();
   }
 }

@@ -163,6 +163,14 @@ export class Attempts {
 /** Returns the address of the next page of an answer. */
 export const nextPage = (headers) => /<([^>]*)>; *rel="next"/.exec(headers.get("link") ?? "")?.[1];
 
+/** What each scope lets its key do. */
+export const RIGHTS = {
+  "orders:create": "create, change and cancel orders, and add documents",
+  "orders:read": "see orders and their documents",
+  "orders:update": "carry out orders: status, notary, signed documents",
+  "webhooks:manage": "manage webhooks",
+};
+
 const wait = (seconds) =>
   seconds ? `Try again in ${seconds} ${seconds === 1 ? "second" : "seconds"}.` : "Try again in a moment.";
 
@@ -184,12 +192,11 @@ const SENTENCES = {
   400: () => "The service cannot accept this. Correct it, and send it again.",
   401: () =>
     "This key does not work: it is unknown, expired or revoked. Use another key, or ask the " +
-    "operator of this site for one.",
+    "administrator for one.",
   403: ({ scope }) =>
     scope
-      ? `This key may not do this: it lacks the scope “${scope}”. Ask the operator of this site ` +
-        "for a key that has it."
-      : "This key may not do this. Ask the operator of this site for the right key.",
+      ? `This key may not do this: it lacks the right to ${RIGHTS[scope] ?? scope}. Ask your administrator for it.`
+      : "This key may not do this. Ask your administrator for the right key.",
   404: () =>
     "The key cannot see this item, or it does not exist. Check the number. Test keys see test orders " +
     "only, and live keys live ones.",
@@ -210,24 +217,24 @@ const SENTENCES = {
   webhook_disabled: () => "The webhook is disabled, so it gets no test event. Enable it first.",
   withdrawn: () => "The side that uploaded this document has withdrawn it. Load the page again.",
   410: () =>
-    "The operator of this site has erased this order. Its details and documents are gone, and " +
+    "The administrator has erased this order. Its details and documents are gone, and " +
     "there is nothing left to do.",
   never_current: ({ retryAfter }) =>
     "The order was another version each of three times, so nothing was saved. Another program keeps " +
-    "changing it, or a proxy changes the headers ETag or If-Match. Ask the operator of this site. " +
+    "changing it, or a proxy changes the headers ETag or If-Match. Ask your administrator. " +
     wait(retryAfter),
   412: () =>
     "Another user has changed the order since you opened it. Nothing was saved. This is the order " +
-    "now: look at it, then try again.",
+    "now. Your entries stay: look at both, then try again.",
   413: () => "This is too large. Send smaller or fewer files, or shorten the texts.",
   422: () => "The content changed after it was sent. Send it again.",
   429: ({ retryAfter }) => `Too many requests with this key. ${wait(retryAfter)}`,
-  501: () => "The operator of this site has not set up webhooks (--secrets-key). Ask the operator.",
+  501: () => "Webhooks are not set up here (--secrets-key). Ask your administrator.",
   503: ({ retryAfter }) =>
     `The service is busy, or a part of it is down. Your entries stay here. ${wait(retryAfter)}`,
   unreadable_order: () =>
-    "The record of this order cannot be read. Give its number to the operator of this site.",
-  500: () => "The service has a fault. Try again later, and give the operator the request number.",
+    "The record of this order cannot be read. Give its number to your administrator.",
+  500: () => "The service has a fault. Try again later, and give your administrator the request number.",
 };
 
 /** Problems whose `detail` says more than the sentence. That of a 400 with errors only counts them. */
@@ -268,7 +275,8 @@ const NAMES = {
   "/url": "URL", "/description": "Description", "/events": "Events", "/since": "From", "/until": "Until",
   "/order_status": "Status", "/notary_id": "Notary: number", "/notary/name": "Notary: name",
   "/notary/phone": "Notary: phone", "/notary/email": "Notary: e-mail", "/reason": "Reason",
-  "/text": "Note", "/replaces": "Replaced document", search: "Search", order_status: "Status",
+  "/text": "Note", "/replaces": "Replaced document", search: "Search", order_status: "Status", notary: "Notary",
+  client: "Client", signing_service_id: "Signing service",
   signing_date_from: "Signing from", signing_date_to: "Signing until",
 };
 

@@ -20,7 +20,7 @@ export function row(field) {
   const below = [
     field.choices && h("datalist", { id: `${id}-choices` }, field.choices.map((it) => h("option", { value: it }))),
     field.hint && h("p", { class: "hint", id: `${id}-hint` }, field.hint),
-    field.isAdvised && h("p", { class: "note", id: `${id}-note`, role: "status" }),
+    field.isAdvised && h("p", { class: "advice", id: `${id}-note`, role: "status" }),
     h("p", { class: "error", id: `${id}-error` }),
   ];
   const label = () => h("label", { for: id }, field.label, mark);
@@ -161,7 +161,7 @@ export function setValue({ kind }, control, value) {
 
 /** Shows a note at the field of a row; none if the text is empty. */
 export function showNote(row, text) {
-  const note = row.querySelector(".note");
+  const note = row.querySelector(".advice");
   if (note.textContent !== text) note.textContent = text;
 }
 

@@ -38,7 +38,16 @@ export function retitle(element, ...content) {
   const heading = document.querySelector("main h1");
   const before = heading.textContent;
   fill(heading, ...content);
-  document.title = document.title.replace(before, () => heading.textContent);
+  setTitle(title.text.replace(before, () => heading.textContent));
+}
+
+/** The title of the page, and the number before it. */
+const title = { text: document.title, number: 0 };
+
+/** Sets the title of the page. `number` stands before it, unless it is 0. */
+export function setTitle(text = title.text, number = title.number) {
+  Object.assign(title, { text, number });
+  document.title = number ? `(${number}) ${text}` : text;
 }
 
 /** Moves the focus to the heading of the view. */
@@ -104,6 +113,12 @@ export const emailLink = (text) =>
 
 /** Lets screen readers say a sentence. A new element lets them repeat the same sentence. */
 export const announce = (sentence) => fill(document.getElementById("live"), h("span", {}, sentence));
+
+/** Returns the link that shows a place on a map: another site learns of it only if its user follows the link. */
+export const mapLink = (place) =>
+  h("a", { href: `${MAP}${encodeURIComponent(place)}`, target: "_blank", rel: "noopener noreferrer" }, "Map");
+
+const MAP = "https://www.google.com/maps/search/?api=1&query=";
 
 /** Returns a table of a caption, the heads of its columns, and rows of cells. */
 export function table(caption, heads, rows) {

@@ -14,6 +14,9 @@ const person = (pointer, who) => [
   field(`${pointer}/contact_email`, `${who}: e-mail`, { kind: "email" }),
 ];
 
+/** Who orders. Without another number it is who is signed in. */
+export const ORDERED_BY = "/requestedBy/userId";
+
 const TIME_TYPE = `${DETAILS}/signingTimeType`;
 export const STATE = `${DETAILS}/state`;
 export const ZIP_CODE = `${DETAILS}/zipcode`;
@@ -47,8 +50,6 @@ export const GROUPS = [
       }),
       field(`${DETAILS}/lender`, "Lender"),
       field(`${CONTACTS}/clientCompanyId`, "Client company number", { kind: "id", hint: "In your own system" }),
-      field("/requestedBy/userId", "Ordered by: user number", { kind: "id", required, hint: "In your own system" }),
-      field("/requestedBy/userRole", "Ordered by: role", { hint: "Such as escrow officer" }),
       field(`${CONTACTS}/orderContactEmail`, "Order contact: e-mail", {
         kind: "email",
         required,
@@ -154,12 +155,14 @@ export const GROUPS = [
   },
   {
     title: "Contacts",
-    holds: "in-house, loan officer, observer",
+    holds: "in-house, loan officer, observer, ordered by",
     fields: [
       ...person(`${CONTACTS}/inHouseContact`, "In-house contact"),
       ...person(`${CONTACTS}/inHouseContact2`, "Second in-house contact"),
       ...person(`${DETAILS}/loanOfficer`, "Loan officer"),
       field(`${CONTACTS}/observer`, "Observer: e-mail", { kind: "email" }),
+      field(ORDERED_BY, "Ordered by: user number", { kind: "id", hint: "In your own system; else that of your company here" }),
+      field("/requestedBy/userRole", "Ordered by: role", { hint: "Such as escrow officer" }),
       field("/requestedBy/signingServiceId", "Ordered by: signing service number", {
         kind: "id",
         hint: "If a signing service orders for you",
@@ -185,6 +188,12 @@ export const TIMES = [
   "signingDate", "timeZoneId", "signingTimeType", "specificTime", "startTime", "endTime",
 ].map((name) => `${DETAILS}/${name}`);
 export const INSTANTS = ["/utcTimeDate", "/utcStartTimeDate", "/utcEndTimeDate"];
+
+/** The fields of the place of the signing, and those of the property, where the signing usually is. */
+export const OF_PLACE = [
+  SAME_ADDRESS, `${DETAILS}/signingAddress`, `${DETAILS}/signingCity`, SIGNING_STATE, SIGNING_ZIP_CODE,
+];
+export const OF_PROPERTY = [`${DETAILS}/propertyAddress`, `${DETAILS}/city`, STATE, ZIP_CODE];
 
 export const [SIGNING_DATE, TIME_ZONE] = TIMES;
 export const FILE_NUMBER = `${DETAILS}/fileNumber`;

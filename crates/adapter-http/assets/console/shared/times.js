@@ -13,6 +13,23 @@ export function dateIn(days) {
   return `${text(date.getFullYear(), 4)}-${text(date.getMonth() + 1, 2)}-${text(date.getDate(), 2)}`;
 }
 
+/** Returns the instant at which a day begins in the zone of the browser, some days later. */
+export function midnight(date, days = 0) {
+  const [year, month, day] = date.split("-").map(Number);
+  const at = new Date(year, month - 1, day + days);
+  return Number.isNaN(at.getTime()) ? "" : at.toISOString();
+}
+
+/** Returns how long ago an instant was, in words. */
+export function ago(iso) {
+  const minutes = Math.max(0, Math.floor((Date.now() - Date.parse(iso)) / 60_000));
+  if (minutes < 1) return "just now";
+  const units = [[1440, "day"], [60, "hour"], [1, "minute"]];
+  const [size, unit] = units.find(([size]) => minutes >= size);
+  const number = Math.floor(minutes / size);
+  return `${number} ${unit}${number === 1 ? "" : "s"} ago`;
+}
+
 /** Returns a day in words: with its year if that is another one. */
 export function dayInWords(date, weekday = "short", month = "short") {
   const noon = new Date(`${date}T12:00:00`);

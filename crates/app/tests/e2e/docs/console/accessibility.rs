@@ -22,10 +22,18 @@ async fn every_view_passes_axe_at_every_width_light_and_dark() {
     console.press_button("Refresh").await;
     console.browser.shows("REFI-2026-0115").await;
     screenshot(&console, "console.png").await;
+    console.open_filters().await;
     console.browser.click("#signing-dates").await;
     check(&console, "orders").await;
     console.browser.click("#signing-dates").await;
-    console.follow("This week").await;
+    console.browser.click("#view-attention").await;
+    console.browser.text(".part").await;
+    check(&console, "needs attention").await;
+    console.follow("Changed").await;
+    console.browser.text("td.what").await;
+    console.browser.click("tbody .choose input").await;
+    check(&console, "changed").await;
+    console.follow("Next 7 days").await;
     console.browser.text(".day h2").await;
     screenshot(&console, "console-week.png").await;
     check(&console, "agenda").await;
@@ -74,11 +82,20 @@ async fn every_view_passes_axe_at_every_width_light_and_dark() {
     console.browser.shows("new orders, oldest first").await;
     screenshot(&console, "console-service.png").await;
     check(&console, "orders of the service").await;
+    console.browser.click("thead .choose input").await;
+    console.press_button("Assign a notary").await;
+    console.browser.text("dialog").await;
+    check(&console, "assign a notary to several orders").await;
+    console.press_button("Back").await;
     console.follow("All").await;
     console.browser.click("#order-2").await;
     console.browser.text("label[for=change-status]").await;
     console.enter("Status", "").await;
     check(&console, "order of the service").await;
+    console.browser.click("#did-not-sign").await;
+    console.browser.text("dialog").await;
+    check(&console, "did not sign").await;
+    console.press_button("Back").await;
 
     console.sign_in_as(of_client()).await;
     let webhook = json!({ "url": "http://127.0.0.1:9999/orders", "description": "Escrow desk" });
@@ -123,7 +140,8 @@ async fn check(console: &Console, view: &str) {
     let script = "const done = arguments[arguments.length - 1];
         axe.run(document, { resultTypes: ['violations'] }).then(({ violations }) =>
             done(violations.map(({ id, nodes }) => `${id}: ${nodes.map((it) => it.html)}`)));";
-    for width in [375, 768, 1280] {
+    // The narrow one is a phone, the next one a screen at 200 %.
+    for width in [320, 640, 1280] {
         for colors in ["light", "dark"] {
             show_as(console, width, 900, colors).await;
             let found = console.browser.run_async(script, &[]).await;

@@ -41,7 +41,7 @@ async fn client_sees_what_changes_before_it_is_sent() {
     let lines = [
         "Lender: empty → Big Bank",
         "Date of the signing: Tue, Dec 1, 2026 → Wed, Dec 2, 2026",
-        "Time: 14:30 → 16:00",
+        "Time: 2:30 PM → 4:00 PM",
     ];
     browser.text("dialog li").await;
     assert_eq!(console.texts("dialog li").await, lines);
@@ -52,7 +52,8 @@ async fn client_sees_what_changes_before_it_is_sent() {
     console.press_button(SEND).await;
     browser.shows("The order is changed.").await;
     browser.shows("4:00 PM CST").await;
-    browser.shows("Changed: Lender, Date of the signing, Time").await;
+    let words = "Changed: Lender (now Big Bank), Date of the signing (now Wed, Dec 2, 2026), Time (now 4:00 PM)";
+    browser.shows(words).await;
     let details = console.user.read("/api/order/1").await["details"].clone();
     assert_eq!(details["utcTimeDate"], "2026-12-02T22:00:00Z");
 
@@ -130,7 +131,7 @@ async fn half_a_date_is_an_error_and_a_year_has_four_digits() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn moving_a_confirmed_signing_says_that_the_status_stays() {
+async fn moving_a_confirmed_signing_says_that_it_is_no_longer_confirmed() {
     let console = Console::start(&[], of_client()).await;
     let service = console.user_on(of_service()).await;
     created(console.user.order("MOVE-1").await).await;
@@ -139,12 +140,15 @@ async fn moving_a_confirmed_signing_says_that_the_status_stays() {
     console.enter("Lender", "Big Bank").await;
     console.press_button(SHOW).await;
     let dialog = console.browser.text("dialog").await;
-    assert!(dialog.contains("gets a mail") && !dialog.contains("CONFIRMED"), "{dialog}");
+    assert!(dialog.contains("gets a mail") && !dialog.contains("no longer confirmed"), "{dialog}");
     console.press_button("Back").await;
     console.browser.lacks("dialog").await;
     console.enter("Time", "16:00").await;
     console.press_button(SHOW).await;
-    console.browser.shows("The status stays CONFIRMED: ask the signing service").await;
+    console
+        .browser
+        .shows("The appointment is no longer confirmed: the signing service confirms")
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

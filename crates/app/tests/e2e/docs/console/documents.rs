@@ -52,8 +52,11 @@ async fn client_replaces_and_withdraws_documents() {
     console.browser.type_into("#add-documents", &new).await;
     console.press_button("Replace the document").await;
     console.browser.shows("The document is replaced.").await;
-    assert_eq!(console.names("3 documents").await, ["wrong-borrower.pdf", "new.pdf", "old.pdf"]);
-    let rows = console.rows("3 documents").await;
+    assert_eq!(
+        console.names("2 documents, and 1 replaced").await,
+        ["wrong-borrower.pdf", "new.pdf", "old.pdf"]
+    );
+    let rows = console.rows("2 documents, and 1 replaced").await;
     assert!(rows[1][0].contains("Replaces old.pdf") && rows[2][0].contains("Replaced by new.pdf"));
     assert!(rows[1][6].contains("Replace") && !rows[2][6].contains("Replace"), "{rows:?}");
     assert_eq!(client.read("/api/order/1").await["documents"][2]["replaces"], 0);
@@ -72,7 +75,7 @@ async fn client_replaces_and_withdraws_documents() {
 
     console.change_user(&client).await;
     console.open_order(1).await;
-    let rows = console.rows("3 documents").await;
+    let rows = console.rows("2 documents, and 1 replaced").await;
     assert!(rows[0][5] != "Not yet" && rows[1][5] == "Not yet", "{rows:?}");
     assert_eq!(console.texts(".documents th:nth-child(6)").await, ["Fetched by service"]);
     console.press_button("Withdraw wrong-borrower.pdf").await;
@@ -83,10 +86,10 @@ async fn client_replaces_and_withdraws_documents() {
         console.change_user(side).await;
         console.open_order(1).await;
         assert_eq!(
-            console.names("2 documents").await,
+            console.names("1 document, and 1 replaced").await,
             ["new.pdf", "old.pdf", "withdrawn document"]
         );
-        let rows = console.rows("2 documents").await;
+        let rows = console.rows("1 document, and 1 replaced").await;
         assert!(rows[2][0].contains("Withdrawn ") && rows[2][6] == "None", "{rows:?}");
         assert!(!console.browser.text("main").await.contains("wrong-borrower"));
     }

@@ -137,20 +137,20 @@ async fn user_sees_the_terms_of_the_key() {
         "Acme Title (number ",
         "Lone Star (number 42)",
         "Test",
-        "orders:create: create, change and cancel orders",
-        "webhooks:manage",
+        "create, change and cancel orders",
+        "manage webhooks",
         "Expires",
         "Last use",
     ] {
         assert!(card.contains(text), "{text}: {card}");
     }
     assert!(!card.contains("nok_") && !card.contains("never"), "{card}");
-    assert!(!card.contains("Not with this key"), "{card}");
+    assert!(!card.contains("May not"), "{card}");
     console.sign_in_as(of_service()).await;
     console.browser.click("a[href='#/key']").await;
     let card = console.card("What this key is").await;
-    let lacks = "Not with this key\nwebhooks:manage: manage webhooks";
-    for text in ["Lone Star (number 42)", "Live", "orders:update", "never", lacks] {
+    let lacks = "May not\nmanage webhooks";
+    for text in ["Lone Star (number 42)", "Live", "carry out orders", "never", lacks] {
         assert!(card.contains(text), "{text}: {card}");
     }
     assert!(!card.contains("Client"), "{card}");
@@ -162,7 +162,7 @@ async fn page_needs_no_key_to_load_and_shows_no_view_without_one() {
     let app = TestApp::start().await;
     let browser = Browser::start(client()).await;
     browser.open(&app.url("/console#/webhooks")).await;
-    browser.shows("The operator of this site issues keys.").await;
+    browser.shows("The administrator of this site issues keys.").await;
     browser.shows("data/first-key").await;
     browser.shows("What is kept where").await;
     browser.lacks("nav").await;

@@ -2,12 +2,14 @@
 
 mod accessibility;
 mod change;
+mod day;
 mod documents;
 mod form;
 mod guards;
 mod keys;
 mod list {
     mod agenda;
+    mod changed;
     mod find;
     mod many;
 }
@@ -56,11 +58,16 @@ impl Console {
     /// Starts a service with these flags, and signs in with a key of these terms.
     async fn start(flags: &[&str], terms: KeyTerms) -> Self {
         let app = TestApp::start_with(flags).await;
+        let base_path = flags.iter().find_map(|flag| flag.strip_prefix("--base-path="));
+        Self::start_with(app, base_path.unwrap_or_default(), terms).await
+    }
+
+    /// Opens the page of a service below a base path, and signs in with a key of these terms.
+    async fn start_with(app: TestApp, base_path: &str, terms: KeyTerms) -> Self {
         let key = app.issue_key_on(terms).await;
         let console = Self { browser: Browser::start(client()).await, user: app.as_key(&key), app };
         console.share_clock().await;
-        let base_path = flags.iter().find_map(|flag| flag.strip_prefix("--base-path="));
-        let page = format!("{}/console", base_path.unwrap_or_default());
+        let page = format!("{base_path}/console");
         console.browser.open(&console.user.url(&page)).await;
         console.sign_in(&key).await;
         console

@@ -25,9 +25,14 @@ async fn head_has_the_facts_in_the_order_of_a_phone_call() {
     let cards = console.texts("main h2").await;
     assert!(cards[0].starts_with("FACTS-1"), "{cards:?}");
     assert_eq!(cards[1..], ["Actions", "Documents", "Signed documents", "Details", "Timeline"]);
-    // Empty fields are not shown.
+    // The instructions are seen without scrolling, and empty fields are not shown.
+    assert!(facts.contains("Call before arrival."), "{facts}");
     let details = console.card("Details").await;
-    assert!(details.contains("Call before arrival.") && !details.contains("Lender"), "{details}");
+    assert!(!details.contains("Lender"), "{details}");
+    let map =
+        console.browser.run("return document.querySelector('.facts a[target]').href", &[]).await;
+    let place = "query=123%20Main%20St%2C%20Dallas%2C%20TX%2075201";
+    assert!(map.as_str().unwrap().ends_with(place), "{map}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -119,10 +124,10 @@ async fn each_state_has_one_main_action_for_the_service() {
     console.press_button("Upload signed documents").await;
     let focused = "return document.activeElement.id";
     assert_eq!(console.browser.run(focused, &[]).await, "add-signed-documents");
-    for status in ["SIGNED", "CONFIRMED"] {
+    for (status, word) in [("SIGNED", "Signed"), ("CONFIRMED", "Confirmed")] {
         console.enter("Status", status).await;
         console.press_button("Save the status").await;
-        console.browser.shows(&format!("MAIN-1 {status}")).await;
+        console.browser.shows(&format!("MAIN-1 {word}")).await;
         console.browser.wait_for(main, "Upload signed documents").await;
     }
     let signed = Form::new().part("documents", file("signed.pdf", deed()));
@@ -206,7 +211,7 @@ async fn all_documents_are_saved_as_one_archive() {
     let to = json!({ "behavior": "allow", "downloadPath": folder.path() });
     console.browser.devtools("Browser.setDownloadBehavior", to).await;
     console.press_button("Download all documents").await;
-    let saved = folder.path().join("order-1-documents.zip");
+    let saved = folder.path().join("ZIP-1-documents.zip");
     eventually_async(async || std::fs::read(&saved).is_ok_and(|it| it.starts_with(b"PK"))).await;
     // The other side sees which files were fetched.
     console.browser.shows("Downloaded.").await;
@@ -215,5 +220,37 @@ async fn all_documents_are_saved_as_one_archive() {
         read["documents"].as_array().unwrap().iter().all(|it| !it["first_downloaded_at"].is_null())
     })
     .await;
+    assert_eq!(console.complaints().await, Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn did_not_sign_is_asked_with_its_reason() {
+    let console = Console::start(&[], of_service()).await;
+    let client = console.user_on(of_client()).await;
+    created(client.order("UNSIGNED-1").await).await;
+    let confirmed = json!({ "order_status": "CONFIRMED" });
+    let sent = console.user.request(Method::PATCH, "/api/order/1").json(&confirmed).send().await;
+    assert_eq!(sent.unwrap().status(), 200);
+    console.open_order(1).await;
+    // The list of statuses asks, too.
+    console.enter("Status", "DID_NOT_SIGN").await;
+    console.press_button("Save the status").await;
+    console.browser.shows("Did the signing end without signatures?").await;
+    console.press_button("Back").await;
+    console.browser.lacks("dialog").await;
+    console.browser.click("#did-not-sign").await;
+    console.enter("Reason", "The signer was ill.").await;
+    console.browser.click("dialog button.danger").await;
+    console.browser.shows("The order is marked as not signed.").await;
+    console.browser.shows("Reason: The signer was ill.").await;
+    let history = client.read("/api/order/1").await["history"].clone();
+    let last = history.as_array().unwrap().last().unwrap();
+    assert_eq!(
+        (&last["order_status"], &last["reason"]),
+        (&json!("DID_NOT_SIGN"), &json!("The signer was ill."))
+    );
+    let badge = "return getComputedStyle(document.querySelector('.facts .badge')).color ===
+        getComputedStyle(document.querySelector('.facts .badge')).borderTopColor";
+    assert_eq!(console.browser.run(badge, &[]).await, true);
     assert_eq!(console.complaints().await, Vec::<String>::new());
 }

@@ -62,7 +62,7 @@ async fn each_status_has_a_sentence_that_helps() {
     console.app.storage().admin.erase(OrderId(2), clock, None).await.unwrap();
     console.view("orders").await;
     browser.run("location.hash = '#/order/2'", &[]).await;
-    browser.shows("The operator of this site has erased this order.").await;
+    browser.shows("The administrator has erased this order.").await;
     browser.run("location.hash = '#/order/77'", &[]).await;
     browser.shows("The key cannot see this item, or it does not exist.").await;
 

@@ -17,7 +17,7 @@ impl Console {
     /// Returns the value and the note of a field.
     async fn noted(&self, pointer: &str) -> (String, String) {
         let script = "const row = document.querySelector(`[data-pointer='${arguments[0]}']`);
-            return [row.querySelector('input, select').value, row.querySelector('.note').innerText]";
+            return [row.querySelector('input, select').value, row.querySelector('.advice').innerText]";
         serde_json::from_value(self.browser.run(script, &[pointer]).await).unwrap()
     }
 }

@@ -39,7 +39,7 @@ async fn wrong_files_are_named_before_anything_is_sent() {
     let console = Console::start(&[], of_client()).await;
     let folder = tempfile::tempdir().unwrap();
     console.view("new").await;
-    console.browser.shows("up to 20 at a time: PDF, Word, JPEG or PNG, each up to 10 MiB.").await;
+    console.browser.shows("up to 100: PDF, Word, JPEG or PNG, each up to 10 MiB.").await;
     console.fill(&order("WRONG-1")).await;
     let wrong = choose_files(&console, &folder, "input[type=file]").await;
     console.browser.requested().await;

@@ -23,9 +23,17 @@ async fn create_orders(client: &Api) {
 }
 
 impl Console {
+    /// Opens the filters of the list, if they are folded away.
+    pub(in crate::docs::console) async fn open_filters(&self) {
+        let script = "const fold = document.getElementById('search-fold');
+            if (fold?.ariaExpanded === 'false') fold.click();
+            return fold ? true : null;";
+        self.browser.wait_for(script, "").await;
+    }
+
     pub(in crate::docs::console) async fn finds(&self, numbers: &[&str]) {
         let script =
-            "const found = [...document.querySelectorAll('tbody a')].map((it) => it.innerText);
+            "const found = [...document.querySelectorAll('tbody a.order')].map((it) => it.innerText);
             const busy = document.querySelector('.list').ariaBusy;
             return !busy && JSON.stringify(found) === arguments[0] || null;";
         self.browser.wait_for(script, &json!(numbers).to_string()).await;
@@ -46,9 +54,10 @@ async fn both_sides_find_orders_by_text_status_and_dates() {
         console.enter("Search", "jane").await;
         console.press_button("Search").await;
         console.finds(&["LOST-3", "FIND-1"]).await;
-        console.press_button("NEW").await;
+        console.open_filters().await;
+        console.press_button("New").await;
         console.finds(&["FIND-1"]).await;
-        console.press_button("ASSIGNED").await;
+        console.press_button("Assigned").await;
         console.finds(&["FIND-1"]).await;
         console.enter("Search", "").await;
         console.browser.click("#signing-dates").await;
@@ -102,6 +111,7 @@ async fn search_in_a_view_leads_to_all_orders() {
         console.browser.shows(shown).await;
         console.follow("Search all orders").await;
         console.finds(found).await;
+        console.open_filters().await;
         console.press_button("Clear the filters").await;
     }
     assert_eq!(console.complaints().await, Vec::<String>::new());
@@ -114,6 +124,7 @@ async fn menu_of_dates_closes_after_a_choice_and_a_step_elsewhere() {
     create_orders(&console.user).await;
     let state = "return [document.getElementById('signing-chip').open, document.activeElement.id]";
     let open = "#signing-dates";
+    console.open_filters().await;
     browser.click(open).await;
     console.press_button("Tomorrow").await;
     console.finds(&[]).await;
@@ -142,7 +153,8 @@ async fn address_keeps_the_search_for_back_reload_and_sent_links() {
     console.enter("Search", "Jane").await;
     console.press_button("Search").await;
     console.finds(&["LOST-3", "FIND-1"]).await;
-    console.press_button("CANCELLED").await;
+    console.open_filters().await;
+    console.press_button("Cancelled").await;
     console.finds(&["LOST-3"]).await;
     console.browser.run("history.back()", &[]).await;
     console.finds(&["LOST-3", "FIND-1"]).await;

@@ -62,14 +62,14 @@ async fn no_order_is_hidden_among_two_thousand() {
     }
     assert!(console.texts("tbody a").await.contains(&"NEWEST".to_owned()));
     let (rows, elements) = console.size().await;
-    assert!(rows <= 500 && elements < 15_000, "{rows} {elements}");
+    assert!(rows <= 500 && elements < 20_000, "{rows} {elements}");
     console.press_button("Show the orders before").await;
     console.browser.shows("500 new orders, oldest first").await;
 
     console.follow("Today").await;
     console.browser.shows("1,001 signings").await;
     assert_eq!(console.texts("tbody a").await[0], "NEWEST");
-    assert_eq!(console.size().await.0, 500);
+    assert!(console.size().await.0 <= 500);
     let downloads = tempfile::tempdir().unwrap();
     console.downloads_to(downloads.path()).await;
     console.press_button("Download as CSV").await;
@@ -97,7 +97,10 @@ async fn csv_and_print_have_the_list() {
     eventually_async(async || saved.exists()).await;
     let csv = std::fs::read_to_string(&saved).unwrap();
     let line = csv.lines().nth(1).unwrap();
-    assert!(line.starts_with("1,'=1+1,NEW,\"Jane \"\"JD\"\", Doe\",2026-12-01,14:30,,"), "{csv}");
+    assert!(line.starts_with("1,'=1+1,NEW,Refinance,2026-12-01,14:30,,"), "{csv}");
+    let address = "\"123 Main St, Dallas, TX 75201\"";
+    assert!(line.contains(&format!("{address},Dallas,TX,{address}")), "{csv}");
+    assert!(line.contains("\"Jane \"\"JD\"\", Doe\",(555) 010-0199"), "{csv}");
 
     let print = "window.print = () => (window.printed = true);";
     console.browser.run(print, &[]).await;
@@ -145,9 +148,12 @@ async fn new_orders_appear_without_moving_what_the_user_reads() {
     console.press_button("Refresh").await;
     console.browser.text("#order-39").await;
     assert!((top("order-2").await - before).abs() <= 1.0);
-    console.press_button("Show 35 new orders").await;
-    let focused = "return document.activeElement.id";
-    assert_eq!(console.browser.run(focused, &[]).await, "order-39");
+    // The page has counted from the sign-in.
+    console.press_button("Show 39 new orders").await;
+    let focused = "return document.activeElement.id === arguments[0] || null";
+    console.browser.wait_for(focused, "order-39").await;
+    let title = console.browser.run("return document.title", &[]).await;
+    assert!(title.as_str().unwrap().starts_with("Orders"), "{title}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -172,8 +178,21 @@ async fn list_of_twenty_thousand_orders_is_fast_and_small() {
         println!("{view}: {slowest} ms");
         assert!(slowest < 2_000.0, "{view}: {slowest} ms");
     }
-    console.follow("This week").await;
+    console.follow("Next 7 days").await;
     console.browser.shows("1,819 signings").await;
     let (rows, elements) = console.size().await;
-    assert!(rows <= 500 && elements < 15_000, "{rows} {elements}");
+    assert!(rows <= 500 && elements < 20_000, "{rows} {elements}");
+    // A tab with thousands of orders stays small, and answers a key at once.
+    let heap = console.browser.devtools("Runtime.getHeapUsage", json!({})).await;
+    let used = heap["usedSize"].as_f64().unwrap();
+    assert!(used < f64::from(60 << 20), "{used}");
+    let press = "document.querySelector('tbody a.order').focus();
+        const begin = performance.now();
+        const event = new KeyboardEvent('keydown', { key: 'ArrowDown', bubbles: true });
+        document.activeElement.dispatchEvent(event);
+        document.body.getBoundingClientRect();
+        return performance.now() - begin";
+    let taken = console.browser.run(press, &[]).await.as_f64().unwrap();
+    println!("a key: {taken} ms");
+    assert!(taken < 100.0, "{taken}");
 }
