@@ -150,6 +150,11 @@ impl Scopes {
     pub fn from_stored(names: &str) -> Self {
         names.split_ascii_whitespace().filter_map(Scope::from_name).collect()
     }
+
+    /// Returns whether the set has a scope.
+    pub fn contains(&self, scope: Scope) -> bool {
+        self.0.contains(&scope)
+    }
 }
 
 impl Default for Scopes {
@@ -376,7 +381,7 @@ impl ApiKey {
 
     /// Checks whether the key has a scope.
     pub fn may(&self, scope: Scope) -> bool {
-        self.key.scopes.0.contains(&scope)
+        self.key.scopes.contains(scope)
     }
 
     /// Checks whether the key may create an order for this signing service.

@@ -15,6 +15,7 @@
 //! | addresses and numbers of people and companies | [`people`] |
 //! | preconditions of changes | [`precondition`] |
 //! | API keys and their owners | [`api_key`] |
+//! | people who sign in: invitations, passkeys, logins, sessions | [`person`] |
 //! | records of signing services | [`signing_service`] |
 //! | the notaries that a signing service knows | [`notary`] |
 //! | the installation of a database, and its copies | [`installation`] |
@@ -33,6 +34,7 @@
 //! | the accesses to orders: record, store, watch | [`use_cases::accesses`] |
 //! | rejected requests: count, store, tell | [`use_cases::rejected`] |
 //! | API keys: issue, rotate, revoke, cache, last use | [`use_cases::keys`] |
+//! | people: invite, sign in, sign out, manage | [`use_cases::people`] |
 //! | which signing services orders may name | [`use_cases::services`] |
 //! | the notaries of a signing service | [`use_cases::notaries`] |
 //! | mails: dispatch of events, attempts; the loop that delivers mails and webhooks | [`use_cases::deliveries`] |
@@ -72,6 +74,7 @@ pub mod installation;
 pub mod notary;
 pub mod order;
 pub mod people;
+pub mod person;
 pub mod ports;
 pub mod precondition;
 pub mod rejected;

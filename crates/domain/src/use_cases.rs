@@ -15,6 +15,7 @@ pub mod keys;
 pub mod notaries;
 pub mod note_downloads;
 pub mod order_error;
+pub mod people;
 pub mod put_order;
 pub mod read_order;
 pub mod rejected;

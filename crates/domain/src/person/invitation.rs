@@ -1,0 +1,126 @@
+//! Invitations: links that are shown once, and accepted once.
+
+use time::{Duration, OffsetDateTime};
+
+use super::{Person, PersonId, PersonState, TokenHash};
+
+/// How long an invitation can be accepted.
+pub const INVITATION_LIFETIME: Duration = Duration::days(7);
+
+/// An invitation to store. Its link has the token, which is shown once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewInvitation {
+    /// Hash of its token.
+    pub token: TokenHash,
+    /// Instant of issue.
+    pub created_at: OffsetDateTime,
+    /// Instant from which it cannot be accepted.
+    pub expires_at: OffsetDateTime,
+}
+
+impl NewInvitation {
+    /// Returns the invitation of a token that is issued now.
+    pub fn issued(token: TokenHash, now: OffsetDateTime) -> Self {
+        Self { token, created_at: now, expires_at: now.saturating_add(INVITATION_LIFETIME) }
+    }
+}
+
+/// An invitation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Invitation {
+    /// What was stored at its issue.
+    pub invitation: NewInvitation,
+    /// The invited person.
+    pub person: PersonId,
+    /// When it was accepted.
+    pub used_at: Option<OffsetDateTime>,
+    /// When it was withdrawn: by an admin, or by another invitation of the same person.
+    pub withdrawn_at: Option<OffsetDateTime>,
+}
+
+/// The reason why an invitation cannot be accepted. Pages tell it in words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum InvitationFault {
+    /// No such link was ever issued, or its person was erased.
+    #[error("the invitation is unknown")]
+    Unknown,
+    /// Somebody has accepted it.
+    #[error("the invitation is used")]
+    Used,
+    /// It is older than [`INVITATION_LIFETIME`].
+    #[error("the invitation is expired")]
+    Expired,
+    /// It was withdrawn.
+    #[error("the invitation is withdrawn")]
+    Withdrawn,
+    /// Its person is disabled.
+    #[error("the invited person is disabled")]
+    Disabled,
+}
+
+impl InvitationFault {
+    /// Returns the name, in answers, accesses and metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Unknown => "invitation_unknown",
+            Self::Used => "invitation_used",
+            Self::Expired => "invitation_expired",
+            Self::Withdrawn => "invitation_withdrawn",
+            Self::Disabled => "invitation_disabled",
+        }
+    }
+}
+
+impl Invitation {
+    /// Checks whether its person can accept it now.
+    ///
+    /// # Errors
+    /// The first fault that holds.
+    pub fn check(&self, person: &Person, now: OffsetDateTime) -> Result<(), InvitationFault> {
+        let fault = if self.used_at.is_some() {
+            InvitationFault::Used
+        } else if self.withdrawn_at.is_some() {
+            InvitationFault::Withdrawn
+        } else if now >= self.invitation.expires_at {
+            InvitationFault::Expired
+        } else if person.state() == PersonState::Disabled {
+            InvitationFault::Disabled
+        } else {
+            return Ok(());
+        };
+        Err(fault)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::person::tests::{NOW, person};
+
+    fn invitation() -> Invitation {
+        Invitation {
+            invitation: NewInvitation::issued(TokenHash([1; 32]), NOW),
+            person: person().id,
+            used_at: None,
+            withdrawn_at: None,
+        }
+    }
+
+    #[test]
+    fn invitation_is_valid_for_seven_days() {
+        let last = NOW + Duration::days(7) - Duration::MICROSECOND;
+        assert_eq!(invitation().check(&person(), last), Ok(()));
+        let over = NOW + Duration::days(7);
+        assert_eq!(invitation().check(&person(), over), Err(InvitationFault::Expired));
+    }
+
+    #[test]
+    fn used_withdrawn_or_of_a_disabled_person_is_not_accepted() {
+        let used = Invitation { used_at: Some(NOW), ..invitation() };
+        assert_eq!(used.check(&person(), NOW), Err(InvitationFault::Used));
+        let withdrawn = Invitation { withdrawn_at: Some(NOW), ..invitation() };
+        assert_eq!(withdrawn.check(&person(), NOW), Err(InvitationFault::Withdrawn));
+        let disabled = Person { disabled_at: Some(NOW), ..person() };
+        assert_eq!(invitation().check(&disabled, NOW), Err(InvitationFault::Disabled));
+    }
+}

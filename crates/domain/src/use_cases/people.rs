@@ -1,0 +1,5 @@
+//! People: invite, sign in, sign out, manage.
+
+pub mod manage_people;
+pub mod sessions;
+pub mod sign_in;

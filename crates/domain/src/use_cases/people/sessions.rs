@@ -1,0 +1,232 @@
+//! Use case: find the session of a request, note its use, end it.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use time::{Duration, OffsetDateTime};
+
+use crate::{
+    person::{Caller, SessionId, SessionTerms, Token, TokenHash},
+    ports::{Clock, SessionRepo, StoreError, WhichSessions},
+    use_cases::store_waiting::{Instants, WaitingFacts, lock, take},
+};
+
+/// Time for which a cached session is valid. A sign-out takes effect within 10 s on every instance; this is half
+/// of it.
+const MAX_AGE: Duration = Duration::seconds(5);
+
+/// Maximum number of cached sessions. Beyond it those that are too old to count go.
+const MAX_CACHED: usize = 10_000;
+
+/// Last uses of sessions that are not stored yet.
+pub type SessionUses = Instants<SessionId>;
+
+/// A session as it was read, and when.
+struct Cached {
+    caller: Arc<Caller>,
+    since: Option<OffsetDateTime>,
+}
+
+/// Cached sessions, by the hashes of their tokens. A guess is not cached.
+#[derive(Default)]
+pub struct SessionCache(Mutex<HashMap<TokenHash, Cached>>);
+
+impl SessionCache {
+    fn known(&self) -> MutexGuard<'_, HashMap<TokenHash, Cached>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns a session that was read not too long ago, and whether it was ever read.
+    fn get(&self, token: TokenHash, now: OffsetDateTime) -> (Option<Arc<Caller>>, bool) {
+        let known = self.known();
+        let Some(Cached { caller, since }) = known.get(&token) else { return (None, false) };
+        let is_fresh = since.is_some_and(|since| (Duration::ZERO..MAX_AGE).contains(&(now - since)));
+        (is_fresh.then(|| Arc::clone(caller)), true)
+    }
+
+    fn put(&self, token: TokenHash, caller: Option<Arc<Caller>>, since: OffsetDateTime) {
+        let mut known = self.known();
+        let Some(caller) = caller else {
+            known.remove(&token);
+            return;
+        };
+        if known.len() >= MAX_CACHED {
+            known.retain(|_, cached| cached.since.is_some_and(|at| since - at < MAX_AGE));
+        }
+        known.insert(token, Cached { caller, since: Some(since) });
+    }
+
+    /// Has every session read anew, because some were ended here.
+    fn expire(&self) {
+        self.known().values_mut().for_each(|cached| cached.since = None);
+    }
+}
+
+/// Finds, lists and ends sessions.
+#[derive(Clone)]
+pub struct Sessions {
+    /// Stores them.
+    pub sessions: Arc<dyn SessionRepo>,
+    /// Tells the time.
+    pub clock: Arc<dyn Clock>,
+    /// How long they last.
+    pub terms: SessionTerms,
+    /// Uses that are not stored yet.
+    pub uses: Arc<SessionUses>,
+    /// Cached sessions.
+    pub cache: Arc<SessionCache>,
+}
+
+impl Sessions {
+    /// Returns the caller of a session that is valid now, and notes its use. A change on another instance takes
+    /// effect within five seconds.
+    ///
+    /// `may_look_up` is called before the store is asked for a session that this instance has never seen. If it
+    /// returns false, the store is not asked: guesses do not load it.
+    pub async fn authenticate(
+        &self,
+        token: &Token,
+        may_look_up: impl FnOnce() -> bool,
+    ) -> Result<Option<Arc<Caller>>, StoreError> {
+        let (hash, began) = (token.hash(), self.clock.now());
+        let (mut caller, is_known) = self.cache.get(hash, began);
+        if caller.is_none() && (is_known || may_look_up()) {
+            caller = self.sessions.find(hash).await?.map(Arc::new);
+            self.cache.put(hash, caller.clone(), began);
+        }
+        let now = self.clock.now();
+        let caller = caller.filter(|caller| caller.is_valid(self.terms.idle, now));
+        if let Some(session) = caller.as_ref().and_then(|caller| caller.session()) {
+            lock(&self.uses).insert(session.id, now);
+        }
+        Ok(caller)
+    }
+
+    /// Ends sessions, but for one. Returns how many.
+    pub async fn end(
+        &self,
+        which: WhichSessions,
+        except: Option<SessionId>,
+    ) -> Result<usize, StoreError> {
+        let ended = self.sessions.end(which, except, self.clock.now()).await;
+        self.cache.expire();
+        ended
+    }
+
+    /// Has every session read anew at its next request, because people or sessions were changed here.
+    pub fn read_anew(&self) {
+        self.cache.expire();
+    }
+}
+
+/// The last uses of sessions that wait, and the store of sessions.
+pub struct NoteSessionUses {
+    /// Stores them.
+    pub sessions: Arc<dyn SessionRepo>,
+    /// Uses that are not stored yet.
+    pub uses: Arc<SessionUses>,
+}
+
+impl WaitingFacts for NoteSessionUses {
+    type Fact = (SessionId, OffsetDateTime);
+
+    const BATCH: usize = 500;
+    const PAUSE: std::time::Duration = std::time::Duration::from_secs(1);
+
+    fn take(&self, limit: usize) -> (Vec<Self::Fact>, bool) {
+        take(&self.uses, limit)
+    }
+
+    /// Leaves later uses alone.
+    fn put_back(&self, facts: Vec<Self::Fact>) {
+        let mut last = lock(&self.uses);
+        for (id, at) in facts {
+            last.entry(id).or_insert(at);
+        }
+    }
+
+    async fn store(&self, facts: &[Self::Fact]) -> Result<(), StoreError> {
+        self.sessions.note_uses(facts).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        person::{
+            Doer, Holder, NewSession, PersonId, Session, Way,
+            tests::{NOW, person},
+        },
+        ports::{MockClock, MockSessionRepo},
+        test_support::{CountingEntropy, clock},
+    };
+
+    fn token() -> Token {
+        Token::random(&CountingEntropy::default())
+    }
+
+    fn caller() -> Caller {
+        let session = NewSession {
+            token: token().hash(),
+            doer: Doer::Person(PersonId(3)),
+            way: Way::Passkey,
+            is_test: false,
+            signed_in_at: NOW,
+            expires_at: NOW + Duration::hours(12),
+        };
+        let session = Session { id: SessionId(9), session, last_used_at: NOW, ended_at: None };
+        Caller::of_session(session, Holder::Person(Arc::new(person())))
+    }
+
+    fn using(sessions: MockSessionRepo, clock: Arc<MockClock>) -> Sessions {
+        Sessions {
+            sessions: Arc::new(sessions),
+            clock,
+            terms: SessionTerms::default(),
+            uses: Arc::default(),
+            cache: Arc::default(),
+        }
+    }
+
+    #[tokio::test]
+    async fn session_is_read_once_in_five_seconds_and_its_use_is_noted() {
+        let mut repo = MockSessionRepo::new();
+        repo.expect_find().once().returning(|_| Ok(Some(caller())));
+        let sessions = using(repo, clock(NOW));
+        for _ in 0..3 {
+            let found = sessions.authenticate(&token(), || true).await.unwrap().unwrap();
+            assert_eq!(found.owner(), caller().owner());
+        }
+        assert_eq!(lock(&sessions.uses).get(&SessionId(9)), Some(&NOW));
+    }
+
+    #[tokio::test]
+    async fn ended_session_is_read_anew_on_its_own_instance_at_once() {
+        let mut repo = MockSessionRepo::new();
+        let mut found = vec![None, Some(caller())];
+        repo.expect_find().times(2).returning(move |_| Ok(found.pop().unwrap()));
+        repo.expect_end().once().returning(|_, _, _| Ok(1));
+        let sessions = using(repo, clock(NOW));
+        assert!(sessions.authenticate(&token(), || true).await.unwrap().is_some());
+        sessions.end(WhichSessions::One(SessionId(9)), None).await.unwrap();
+        assert!(sessions.authenticate(&token(), || false).await.unwrap().is_none());
+    }
+
+    #[tokio::test]
+    async fn throttled_guess_asks_the_store_for_nothing() {
+        let sessions = using(MockSessionRepo::new(), clock(NOW));
+        assert!(sessions.authenticate(&token(), || false).await.unwrap().is_none());
+    }
+
+    #[tokio::test]
+    async fn idle_session_is_none_and_its_use_is_not_noted() {
+        let mut repo = MockSessionRepo::new();
+        repo.expect_find().returning(|_| Ok(Some(caller())));
+        let sessions = using(repo, clock(NOW + Duration::HOUR));
+        assert!(sessions.authenticate(&token(), || true).await.unwrap().is_none());
+        assert!(lock(&sessions.uses).is_empty());
+    }
+}
