@@ -23,8 +23,8 @@ pub(crate) const PATH: &str = "/api/notaries";
 
 /// Clients learn of a notary by their orders alone: whom else a signing service knows is its own affair.
 pub(crate) async fn list(request: HttpRequest, api: State) -> Answer {
-    let key = admit(&request, &api.admission, Policy::Reads).await?;
-    let party = key.party();
+    let caller = admit(&request, &api.admission, Policy::Reads).await?;
+    let party = caller.party();
     if matches!(party, Party::Client(_)) {
         return Err(Problem::challenge(
             ProblemCode::Forbidden,
@@ -35,7 +35,7 @@ pub(crate) async fn list(request: HttpRequest, api: State) -> Answer {
     let (paging, after) = Paging::parse_older::<NotaryUse>(request.query_string())?;
     let walk = api.walks.acquire(&request, party).await?;
     api.answers.hold(&request, party).await?;
-    let (notaries, older) = api.list_notaries.page(key.owner(), paging.limit, after).await?;
+    let (notaries, older) = api.list_notaries.page(caller.owner(), paging.limit, after).await?;
     drop(walk);
     let records = notaries.iter().map(|one| (one.last_use, NotaryRecord::of(one)));
     let others = Others { older, newer: false, stopped_at: None };

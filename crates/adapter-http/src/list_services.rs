@@ -17,11 +17,11 @@ pub(crate) const PATH: &str = "/api/services";
 
 /// Needs no scope: a name is no secret among the parties of an installation.
 pub(crate) async fn list(request: HttpRequest, api: State) -> Answer {
-    let key = admit_any(&request, &api.admission, Policy::Reads).await?;
+    let caller = admit_any(&request, &api.admission, Policy::Reads).await?;
     let paging = Paging::parse(request.query_string())?;
     let cursor = paging.cursor(SigningServiceId);
-    api.answers.hold(&request, key.party()).await?;
-    let page = api.list_services.page(&key, paging.limit, &cursor).await?;
+    api.answers.hold(&request, caller.party()).await?;
+    let page = api.list_services.page(&caller, paging.limit, &cursor).await?;
     let Some(page) = page else {
         let detail = "must be the number of a signing service of this list";
         return Err(paging.unknown_cursor("unknown_service", detail));

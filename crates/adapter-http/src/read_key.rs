@@ -16,30 +16,34 @@ pub(crate) const PATH: &str = "/api/key";
 
 /// Needs no scope: each key may know itself.
 pub(crate) async fn read(request: HttpRequest, api: State) -> Answer {
-    let key = admit_any(&request, &api.admission, Policy::Reads).await?;
-    api.answers.hold(&request, key.party()).await?;
-    let (party, client, service) = match key.party() {
-        Party::Client(client) => ("client", Some(client), key.key.signing_service),
+    let caller = admit_any(&request, &api.admission, Policy::Reads).await?;
+    api.answers.hold(&request, caller.party()).await?;
+    let key = caller.key();
+    let (party, client, service) = match caller.party() {
+        Party::Client(client) => ("client", Some(client), caller.signing_service()),
         Party::Service(service) => ("service", None, Some(service)),
     };
-    let client_name = api.admission.keys.client_name(&key).await?;
+    let client_name = api.admission.keys.client_name(caller.party()).await?;
     let service_name = match service {
         Some(service) => api.list_services.name(service).await?,
         None => None,
     };
-    let rejected_last_day = api.rejected.of_key(key.id).await?;
-    let scopes = Scope::ALL.into_iter().filter(|scope| key.may(*scope)).map(Scope::as_str);
+    let rejected_last_day = match key {
+        Some(key) => api.rejected.of_key(key.id).await?,
+        None => BTreeMap::new(),
+    };
+    let scopes = Scope::ALL.into_iter().filter(|scope| caller.may(*scope)).map(Scope::as_str);
     let record = KeyRecord {
-        name: &key.key.name,
+        name: caller.name(),
         party,
         client_id: client.map(|client| client.0),
         client_name,
         signing_service_id: service.map(|service| service.0),
         signing_service_name: service_name,
         scopes: scopes.collect(),
-        is_test: key.key.is_test,
-        expires_at: key.key.expires_at.map(timestamp),
-        last_used_at: key.last_used_at.map(timestamp),
+        is_test: caller.is_test(),
+        expires_at: key.and_then(|key| key.key.expires_at).map(timestamp),
+        last_used_at: key.and_then(|key| key.last_used_at).map(timestamp),
         rejected_last_day,
         limits: LimitsRecord {
             documents_per_request: api.limits.max_count,

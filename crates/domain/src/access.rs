@@ -9,6 +9,7 @@ use crate::{
     entropy::Entropy,
     order::OrderId,
     people::EmailAddress,
+    person::PersonId,
 };
 
 /// The identifier of one start of an instance, or of one command. It is random.
@@ -142,11 +143,35 @@ pub enum AccessKind {
     Release,
     /// Requests of a key were refused, and have no rows of their own: see [`REFUSED_ROWS`].
     Refused,
+    /// A person signed in, or tried to: the outcome says why not.
+    SignIn,
+    /// A person signed out.
+    SignOut,
+    /// A person was invited, or invited again.
+    Invite,
+    /// The invitation of a person was withdrawn.
+    WithdrawInvitation,
+    /// The name, the address or the role of a person was changed, or they were disabled or enabled.
+    ChangePerson,
+    /// Sessions of a person were ended.
+    EndSessions,
+    /// A person got one more passkey.
+    AddPasskey,
+    /// A passkey of a person was removed.
+    RemovePasskey,
+    /// A person was erased.
+    ErasePerson,
+    /// A key was issued.
+    IssueKey,
+    /// A key got a successor.
+    RotateKey,
+    /// A key was revoked.
+    RevokeKey,
 }
 
 impl AccessKind {
     /// All kinds, with their stored names.
-    pub const ALL: [(Self, &'static str); 25] = [
+    pub const ALL: [(Self, &'static str); 37] = [
         (Self::Read, "read"),
         (Self::ReadHistory, "read_history"),
         (Self::ReadNotes, "read_notes"),
@@ -172,6 +197,18 @@ impl AccessKind {
         (Self::Hold, "hold"),
         (Self::Release, "release"),
         (Self::Refused, "refused"),
+        (Self::SignIn, "sign_in"),
+        (Self::SignOut, "sign_out"),
+        (Self::Invite, "invite"),
+        (Self::WithdrawInvitation, "withdraw_invitation"),
+        (Self::ChangePerson, "change_person"),
+        (Self::EndSessions, "end_sessions"),
+        (Self::AddPasskey, "add_passkey"),
+        (Self::RemovePasskey, "remove_passkey"),
+        (Self::ErasePerson, "erase_person"),
+        (Self::IssueKey, "issue_key"),
+        (Self::RotateKey, "rotate_key"),
+        (Self::RevokeKey, "revoke_key"),
     ];
 
     /// The kinds that show data of one order: reads, and changes that are answered with the order.
@@ -191,7 +228,7 @@ impl AccessKind {
     ];
 
     /// The kinds that no side of an order sees: they would tell of a hold for litigation, or are of no single
-    /// order.
+    /// order. Those of people and keys name no order at all.
     pub const OF_OPERATORS: [Self; 6] =
         [Self::List, Self::Erase, Self::EraseDocuments, Self::Hold, Self::Release, Self::Refused];
 
@@ -216,6 +253,15 @@ pub enum AccessActor {
         /// The client or the signing service that owns it.
         party: Party,
     },
+    /// A person.
+    Person {
+        /// The person.
+        id: PersonId,
+        /// Their side.
+        party: Party,
+    },
+    /// Somebody who was not signed in.
+    Nobody,
     /// An operator.
     Operator {
         /// The command, such as `orders show`.
@@ -236,6 +282,8 @@ pub struct AccessFacts {
     pub orders: Option<u32>,
     /// The position of the document.
     pub position: Option<u32>,
+    /// The person or the key that was changed or signed in; the kind says which.
+    pub subject: Option<i64>,
     /// The actor.
     pub actor: AccessActor,
     /// The address of the peer; `None` for a command.
@@ -245,9 +293,10 @@ pub struct AccessFacts {
 }
 
 impl AccessFacts {
-    /// Returns whether a key was refused, if this is the outcome. The order may be of others then.
+    /// Returns whether a key or a person was refused, if this is the outcome. The order may be of others then.
     pub fn are_refused(&self, outcome: &str) -> bool {
-        matches!(self.actor, AccessActor::Key { .. }) && !GRANTED.contains(&outcome)
+        let is_refusable = !matches!(self.actor, AccessActor::Operator { .. });
+        is_refusable && !GRANTED.contains(&outcome)
     }
 }
 

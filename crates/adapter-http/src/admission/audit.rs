@@ -6,8 +6,9 @@ use std::{cell::OnceCell, rc::Rc, sync::Arc};
 use actix_web::{HttpRequest, http::StatusCode};
 use domain::{
     access::{AccessActor, AccessFacts, AccessKind, DONE, NOT_MODIFIED},
-    api_key::{ApiKey, Owner, Scope},
+    api_key::{Owner, Scope},
     order::OrderId,
+    person::{Caller, Doer},
     use_cases::{accesses::recorder::BegunAccess, change_order::Changer},
 };
 
@@ -25,7 +26,7 @@ use crate::{
     },
 };
 
-/// The audit entry of a request. The handler of each operation on orders takes one, and gets the key of the
+/// The audit entry of a request. The handler of each operation on orders takes one, and gets the caller of the
 /// request for it. The entry begins with that, and ends with the answer.
 #[derive(Clone)]
 pub(crate) struct Audit {
@@ -39,7 +40,7 @@ impl Audit {
         Self { kind, begun: Rc::default() }
     }
 
-    /// Authenticates a request and counts it against the rate limit of its key, which must have the scope of
+    /// Authenticates a request and counts it against the rate limit of its caller, who must have the scope of
     /// the policy.
     pub(crate) async fn admit(
         self,
@@ -50,25 +51,25 @@ impl Audit {
         self.admit_for(request, admission, policy, |_| policy.scope()).await
     }
 
-    /// Like [`Self::admit`], for an operation whose scope depends on the key.
+    /// Like [`Self::admit`], for an operation whose scope depends on the caller.
     pub(crate) async fn admit_for(
         self,
         request: &HttpRequest,
         admission: &Admission,
         policy: Policy,
-        scope: impl Fn(&ApiKey) -> Scope,
+        scope: impl Fn(&Caller) -> Scope,
     ) -> Result<Admitted, Problem> {
         // Nothing is done that could not be recorded.
         if admission.recorder.is_full() {
             return Err(Problem::unavailable());
         }
         // A request over the rate leaves no entry: the rate bounds the rows that a key can add.
-        let key = admit_any(request, admission, policy).await?;
-        let facts = facts(request, admission, self.kind, &key);
+        let caller = admit_any(request, admission, policy).await?;
+        let facts = facts(request, admission, self.kind, &caller);
         let begin = || BegunAccess::new(Arc::clone(&admission.recorder), facts);
         let access = self.begun.get_or_init(begin).clone();
-        let scope = scope(&key);
-        Ok(Admitted { key: with_scope(key, scope)?, access })
+        let scope = scope(&caller);
+        Ok(Admitted { caller: with_scope(caller, scope)?, access })
     }
 
     /// Ends the entry with the outcome of the request. One that has not begun leaves nothing.
@@ -84,16 +85,25 @@ fn facts(
     request: &HttpRequest,
     admission: &Admission,
     kind: AccessKind,
-    key: &ApiKey,
+    caller: &Caller,
 ) -> AccessFacts {
     AccessFacts {
         kind,
         order: identifier(request, "order_id").map(OrderId),
         orders: None,
         position: number(request, "position"),
-        actor: AccessActor::Key { id: key.id, party: key.party() },
+        actor: actor(caller),
         address: peer::address(request, &admission.proxies),
         request_id: Some(RequestId::of(request).id.to_string()),
+    }
+}
+
+/// Returns a caller as the actor of an access.
+fn actor(caller: &Caller) -> AccessActor {
+    let party = caller.party();
+    match caller.doer() {
+        Doer::Key(id) => AccessActor::Key { id, party },
+        Doer::Person(id) => AccessActor::Person { id, party },
     }
 }
 
@@ -106,19 +116,19 @@ fn name(outcome: &Answer) -> &'static str {
     }
 }
 
-/// An admitted request that uses an order: its key, and the access that it leaves.
+/// An admitted request that uses an order: its caller, and the access that it leaves.
 pub(crate) struct Admitted {
-    key: Arc<ApiKey>,
+    caller: Arc<Caller>,
     access: BegunAccess,
 }
 
 impl Admitted {
-    pub(crate) fn key(&self) -> &Arc<ApiKey> {
-        &self.key
+    pub(crate) fn caller(&self) -> &Arc<Caller> {
+        &self.caller
     }
 
     pub(crate) fn owner(&self) -> Owner {
-        self.key.owner()
+        self.caller.owner()
     }
 
     pub(crate) fn access(&self) -> &BegunAccess {
@@ -127,7 +137,7 @@ impl Admitted {
 
     /// Returns the side that asks for a change, with its access.
     pub(crate) fn changer(&self) -> Changer {
-        Changer { access: Some(self.access.clone()), ..Changer::of(&self.key) }
+        Changer { access: Some(self.access.clone()), ..Changer::of(&self.caller) }
     }
 }
 

@@ -7,7 +7,8 @@ use actix_web::{
     http::header::{self, HeaderMap},
 };
 use domain::{
-    api_key::{ApiKey, PresentedKey, Scope},
+    api_key::{PresentedKey, Scope},
+    person::{Caller, Doer},
     use_cases::{accesses::recorder::AccessRecorder, keys::manage_keys::ManageKeys},
 };
 use tracing::Instrument as _;
@@ -33,19 +34,19 @@ pub struct Admission {
     pub recorder: Arc<AccessRecorder>,
 }
 
-/// Authenticates a request that uses no order, and counts it against the rate limit of its key, which must have
-/// the scope of the policy.
+/// Authenticates a request that uses no order, and counts it against the rate limit of its caller, who must
+/// have the scope of the policy.
 pub(crate) async fn admit(
     request: &HttpRequest,
     admission: &Admission,
     policy: Policy,
-) -> Result<Arc<ApiKey>, Problem> {
+) -> Result<Arc<Caller>, Problem> {
     with_scope(admit_any(request, admission, policy).await?, policy.scope())
 }
 
-/// Returns the key if it has the scope.
-pub(super) fn with_scope(key: Arc<ApiKey>, scope: Scope) -> Result<Arc<ApiKey>, Problem> {
-    if key.may(scope) { Ok(key) } else { Err(Problem::missing_scope(scope)) }
+/// Returns the caller if they have the scope.
+pub(super) fn with_scope(caller: Arc<Caller>, scope: Scope) -> Result<Arc<Caller>, Problem> {
+    if caller.may(scope) { Ok(caller) } else { Err(Problem::missing_scope(scope)) }
 }
 
 /// Like [`admit`], for an operation that needs no scope.
@@ -53,18 +54,21 @@ pub(crate) async fn admit_any(
     request: &HttpRequest,
     admission: &Admission,
     policy: Policy,
-) -> Result<Arc<ApiKey>, Problem> {
+) -> Result<Arc<Caller>, Problem> {
     let step = tracing::info_span!(target: STEPS, "authenticate");
     match authenticate(request, admission).instrument(step).await {
-        Ok(key) => {
-            note(request, |notes| notes.api_key = Some(key.id));
-            if let Some(allowance) = admission.rates.request(policy, &key) {
+        Ok(caller) => {
+            note(request, |notes| match caller.doer() {
+                Doer::Key(id) => notes.api_key = Some(id),
+                Doer::Person(id) => notes.person = Some(id),
+            });
+            if let Some(allowance) = admission.rates.request(policy, &caller) {
                 // The remaining quota is sent with the answer, whatever the answer is.
                 request.extensions_mut().insert(allowance);
                 let over = |seconds| Problem::rate_limited(policy.as_str(), seconds);
                 allowance.remaining.map_err(over)?;
             }
-            Ok(key)
+            Ok(caller)
         }
         Err(problem) => {
             let peer = peer::address(request, &admission.proxies);
@@ -79,7 +83,7 @@ pub(crate) async fn admit_any(
 async fn authenticate(
     request: &HttpRequest,
     admission: &Admission,
-) -> Result<Arc<ApiKey>, Problem> {
+) -> Result<Arc<Caller>, Problem> {
     let presented = PresentedKey::parse(bearer(request.headers())?);
     let presented = presented.ok_or_else(Problem::invalid_token)?;
     let may_look_up = || {
@@ -87,7 +91,8 @@ async fn authenticate(
         peer.is_none_or(|peer| admission.rates.may_look_up(peer))
     };
     let key = admission.keys.authenticate(&presented, may_look_up).await?;
-    key.ok_or_else(Problem::invalid_token)
+    let caller = |key| Arc::new(Caller::from(key));
+    key.map(caller).ok_or_else(Problem::invalid_token)
 }
 
 /// Returns the token of `Authorization: Bearer <token>` (RFC 6750, section 2.1). The scheme is

@@ -2,8 +2,8 @@
 
 use actix_web::{HttpRequest, http::header::HeaderName};
 use domain::{
-    api_key::ApiKey,
     idempotency::{Claim, IdempotencyKey, MAX_KEY_CHARS},
+    person::Caller,
     ports::Entropy,
 };
 use sfv::{BareItem, Item, Parser};
@@ -17,7 +17,7 @@ pub(crate) const IDEMPOTENCY_REPLAYED: HeaderName = HeaderName::from_static("ide
 /// Returns the claim of a request to its key, if it has one.
 pub(crate) fn claim(
     request: &HttpRequest,
-    key: &ApiKey,
+    caller: &Caller,
     entropy: &dyn Entropy,
 ) -> Result<Option<Claim>, Problem> {
     let mut values = request.headers().get_all(IDEMPOTENCY_KEY);
@@ -25,7 +25,8 @@ pub(crate) fn claim(
     if values.next().is_some() {
         return Err(Problem::malformed("The request has more than one Idempotency-Key."));
     }
-    let key = key_text(value.as_bytes()).and_then(|text| IdempotencyKey::new(key.owner(), &text));
+    let key = key_text(value.as_bytes());
+    let key = key.and_then(|text| IdempotencyKey::new(caller.owner(), &text));
     // The detail does not repeat the value, which may be anything.
     let malformed = || {
         Problem::malformed(format!(

@@ -10,7 +10,10 @@ use std::{
 };
 
 use actix_web::http::header::HeaderName;
-use domain::api_key::{ApiKey, ApiKeyId, Rate, Scope};
+use domain::{
+    api_key::{Rate, Scope},
+    person::{Caller, Doer},
+};
 use governor::{
     NotUntil, Quota, RateLimiter,
     clock::{Clock as _, DefaultClock},
@@ -77,7 +80,7 @@ pub struct RateLimits {
     all_log_lines: Buckets<()>,
 }
 
-type KeyBuckets = HashMap<(Policy, Rate), Arc<Buckets<ApiKeyId>>>;
+type KeyBuckets = HashMap<(Policy, Rate), Arc<Buckets<Doer>>>;
 
 /// Log lines of cheap rejections for each address. The rest is logged at the level `debug`.
 const LOG_LINES: Rate = Rate { per_second: 5, burst: 5 };
@@ -101,22 +104,23 @@ impl RateLimits {
         }
     }
 
-    /// Counts a request of a key. Returns `None` if the key has no limit.
-    pub(crate) fn request(&self, policy: Policy, key: &ApiKey) -> Option<Allowance> {
+    /// Counts a request of a key or a person. Returns `None` if there is no limit.
+    pub(crate) fn request(&self, policy: Policy, caller: &Caller) -> Option<Allowance> {
+        let [own, own_with_documents] = caller.rates();
         let rate = match policy {
-            Policy::Orders | Policy::Changes => key.key.rate.unwrap_or(self.orders),
+            Policy::Orders | Policy::Changes => own.unwrap_or(self.orders),
             Policy::OrdersWithDocuments => {
-                key.key.documents_rate.unwrap_or(self.orders_with_documents)
+                own_with_documents.unwrap_or(self.orders_with_documents)
             }
             Policy::Reads => self.reads,
             Policy::Webhooks => self.orders,
         };
-        let remaining = self.buckets(policy, rate).take(&key.id)?;
+        let remaining = self.buckets(policy, rate).take(&caller.doer())?;
         Some(Allowance { policy, rate, remaining })
     }
 
-    /// Returns the buckets of a policy for the keys of a rate, the default one or a key's own.
-    fn buckets(&self, policy: Policy, rate: Rate) -> Arc<Buckets<ApiKeyId>> {
+    /// Returns the buckets of a policy for the callers of a rate, the default one or a key's own.
+    fn buckets(&self, policy: Policy, rate: Rate) -> Arc<Buckets<Doer>> {
         let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(keys.entry((policy, rate)).or_insert_with(|| Arc::new(Buckets::new(rate))))
     }
@@ -211,18 +215,18 @@ impl<K: Hash + Eq + Clone> Buckets<K> {
 #[cfg(test)]
 mod tests {
     use contract_tests::samples;
-    use domain::api_key::NewApiKey;
+    use domain::api_key::{ApiKey, ApiKeyId, NewApiKey};
     use time::OffsetDateTime;
 
     use super::*;
 
-    fn key(id: i64, rate: Option<Rate>) -> ApiKey {
+    fn key(id: i64, rate: Option<Rate>) -> Caller {
         let key = NewApiKey {
             rate,
             documents_rate: None,
             ..samples::api_key(OffsetDateTime::UNIX_EPOCH)
         };
-        ApiKey { id: ApiKeyId(id), key, revoked_at: None, last_used_at: None }
+        ApiKey { id: ApiKeyId(id), key, revoked_at: None, last_used_at: None }.into()
     }
 
     fn limits(per_second: u32, burst: u32) -> RateLimits {
@@ -230,7 +234,7 @@ mod tests {
         RateLimits::new(Rate { per_second, burst }, one, one)
     }
 
-    fn left(limits: &RateLimits, key: &ApiKey) -> Result<u32, u64> {
+    fn left(limits: &RateLimits, key: &Caller) -> Result<u32, u64> {
         limits.request(Policy::Orders, key).unwrap().remaining
     }
 

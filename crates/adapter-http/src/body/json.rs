@@ -3,7 +3,7 @@
 use actix_web::{HttpMessage as _, HttpRequest, http::header, web};
 use bytes::Bytes;
 use domain::{
-    api_key::ApiKey,
+    person::Caller,
     request::{Object, ViolationCode, rules::unknown_members, whole_characters},
 };
 use encoding_rs::UTF_8;
@@ -26,10 +26,10 @@ pub(crate) async fn read(
     request: &HttpRequest,
     payload: web::Payload,
     limit: &Shares,
-    key: &ApiKey,
+    caller: &Caller,
 ) -> Result<Bytes, Problem> {
     check_head(request)?;
-    let _permit = limit.acquire(request, key.party()).await?;
+    let _permit = limit.acquire(request, caller.party()).await?;
     body::read_all(request, payload, MAX_BODY).await
 }
 
@@ -68,9 +68,9 @@ pub(crate) async fn read_object<T: DeserializeOwned>(
     request: &HttpRequest,
     payload: web::Payload,
     limit: &Shares,
-    key: &ApiKey,
+    caller: &Caller,
 ) -> Result<Object<T>, Problem> {
-    object(&read(request, payload, limit, key).await?)
+    object(&read(request, payload, limit, caller).await?)
 }
 
 fn object<T: DeserializeOwned>(body: &[u8]) -> Result<Object<T>, Problem> {
@@ -88,14 +88,14 @@ pub(crate) async fn read_optional_object<T: DeserializeOwned + Default>(
     request: &HttpRequest,
     payload: web::Payload,
     limit: &Shares,
-    key: &ApiKey,
+    caller: &Caller,
 ) -> Result<Object<T>, Problem> {
     let length = body::content_length(request.headers());
     if length.is_some_and(|length| length > MAX_BODY) {
         return Err(body::payload_too_large(MAX_BODY));
     }
     // Only its end shows whether a body is empty.
-    let _permit = limit.acquire(request, key.party()).await?;
+    let _permit = limit.acquire(request, caller.party()).await?;
     let body = body::read_all(request, payload, MAX_BODY).await?;
     if is_blank(&body) {
         return Ok(Object::default());
@@ -110,12 +110,12 @@ pub(crate) async fn refuse_members(
     request: &HttpRequest,
     payload: web::Payload,
     limit: &Shares,
-    key: &ApiKey,
+    caller: &Caller,
 ) -> Result<(), Problem> {
     if !request.content_type().eq_ignore_ascii_case("application/json") {
         return Ok(());
     }
-    let body: Object<NoMembers> = read_optional_object(request, payload, limit, key).await?;
+    let body: Object<NoMembers> = read_optional_object(request, payload, limit, caller).await?;
     let unknown: Vec<_> = unknown_members(&body, "").map(FieldProblem::from).collect();
     if unknown.is_empty() {
         Ok(())

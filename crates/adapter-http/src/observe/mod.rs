@@ -148,6 +148,7 @@ fn log(api: &Api, request: &HttpRequest, status: u16, duration: Duration, route:
                 status,
                 milliseconds,
                 api_key = notes.api_key.map(|key| key.0),
+                person = notes.person.map(|person| person.0),
                 problem,
                 peer,
                 order_id = notes.order.map(|order| order.0),

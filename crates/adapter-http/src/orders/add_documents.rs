@@ -3,10 +3,11 @@
 
 use actix_web::{HttpRequest, HttpResponse, http::header, web};
 use domain::{
-    api_key::{ApiKey, Scope},
+    api_key::Scope,
     document::DocumentKind,
     idempotency::{Answered, Attempt},
     order::OrderId,
+    person::Caller,
     precondition::OrderPrecondition,
     use_cases::{
         add_documents::{AddDocuments, AddedDocuments, Addition},
@@ -59,7 +60,7 @@ pub(crate) async fn add_signed(
     payload: web::Payload,
     api: State,
 ) -> Answer {
-    let scope = |_: &ApiKey| Scope::OrdersUpdate;
+    let scope = |_: &Caller| Scope::OrdersUpdate;
     let policy = Policy::OrdersWithDocuments;
     let admitted = audit.admit_for(&request, &api.admission, policy, scope).await?;
     let order_id = path::order_id(&request)?;
@@ -78,10 +79,10 @@ async fn store(
     form: Form<'_>,
     adding: Adding,
 ) -> Answer {
-    let (key, kind) = (adding.admitted.key().clone(), adding.kind);
+    let (caller, kind) = (adding.admitted.caller().clone(), adding.kind);
     // Checked before the documents are read. What adds them checks again.
-    adding.use_case().intake.order(&key, adding.order_id).await?;
-    let added = upload::carry_out(request, payload, api, &key, form, adding).await?;
+    adding.use_case().intake.order(&caller, adding.order_id).await?;
+    let added = upload::carry_out(request, payload, api, &caller, form, adding).await?;
     Ok(response(request, api, kind, &added))
 }
 
@@ -111,7 +112,7 @@ impl StoreForm for Adding {
 
     /// Ends the request when an operator erases its order.
     async fn abandoned(&self) -> OrderError {
-        erased(self.use_case(), self.admitted.key(), self.order_id).await
+        erased(self.use_case(), self.admitted.caller(), self.order_id).await
     }
 
     async fn store(
@@ -120,8 +121,8 @@ impl StoreForm for Adding {
         attempt: Option<&Attempt>,
     ) -> Result<AddedDocuments, OrderError> {
         let OrderForm { documents, replaces, .. } = form;
-        let (key, addition) = (self.admitted.key(), self.addition(replaces));
-        self.use_case().add(key, &addition, documents, attempt).await
+        let (caller, addition) = (self.admitted.caller(), self.addition(replaces));
+        self.use_case().add(caller, &addition, documents, attempt).await
     }
 
     async fn repeat(

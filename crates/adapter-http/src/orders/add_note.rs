@@ -30,11 +30,11 @@ pub(crate) async fn add(
 ) -> Answer {
     let scope = scope_of_either_side;
     let admitted = audit.admit_for(&request, &api.admission, Policy::Changes, scope).await?;
-    let key = admitted.key();
+    let caller = admitted.caller();
     let id = path::order_id(&request)?;
     note(&request, |notes| notes.order = Some(id));
-    let claim = idempotency_key::claim(&request, key, &*api.entropy)?;
-    let body: NoteBody = json::read_object(&request, payload, &api.json_bodies, key).await?;
+    let claim = idempotency_key::claim(&request, caller, &*api.entropy)?;
+    let body: NoteBody = json::read_object(&request, payload, &api.json_bodies, caller).await?;
     let sent = NoteRequest::parse(body).map_err(OrderError::rejected)?;
     // It must not change: stored fingerprints contain it.
     let operation = format!("note of {}", id.0);

@@ -15,9 +15,9 @@ use actix_web::{
 };
 use bytes::Bytes;
 use domain::{
-    api_key::ApiKey,
     document::{DocumentKind, StoredDocument, sanitize_file_name},
     order::{Actor, DocumentId, OrderId, StoredOrder},
+    person::Caller,
     ports::{Cause, error_chain},
     use_cases::{change_order::Changer, order_error::OrderError, read_order::ReadOrder},
 };
@@ -57,10 +57,10 @@ async fn send(audit: Audit, request: &HttpRequest, api: State, kind: DocumentKin
     let admitted = audit.admit(request, &api.admission, Policy::Reads).await?;
     let id = path::order_id(request)?;
     note(request, |notes| notes.order = Some(id));
-    api.downloads.hold(request, admitted.key().party()).await?;
-    let (reading, key) = (api.read_order.by(&admitted).clone(), Arc::clone(admitted.key()));
-    let is_for_other_side = Changer::of(&key).actor != Actor::uploading(kind);
-    let source = Source { api, reading, key, is_for_other_side };
+    api.downloads.hold(request, admitted.caller().party()).await?;
+    let (reading, caller) = (api.read_order.by(&admitted).clone(), Arc::clone(admitted.caller()));
+    let is_for_other_side = Changer::of(&caller).actor != Actor::uploading(kind);
+    let source = Source { api, reading, caller, is_for_other_side };
     loop {
         if let Some(response) = answer(request, &source, id, kind).await? {
             return Ok(response);
@@ -79,7 +79,7 @@ async fn answer(
     id: OrderId,
     kind: DocumentKind,
 ) -> Result<Option<HttpResponse>, Problem> {
-    let order = source.reading.with_documents(source.key.owner(), id).await?;
+    let order = source.reading.with_documents(source.caller.owner(), id).await?;
     let mut entries = entries(&order, kind);
     if entries.is_empty() {
         return Err(Problem::no_such_order());
@@ -194,13 +194,13 @@ fn before_first_byte<T>(result: Result<T, Failure>) -> Result<Option<T>, Problem
 struct Source {
     api: State,
     reading: ReadOrder,
-    key: Arc<ApiKey>,
+    caller: Arc<Caller>,
     is_for_other_side: bool,
 }
 
 impl Source {
     async fn is_key_valid(&self) -> bool {
-        self.api.admission.keys.is_still_valid(&self.key).await
+        self.api.admission.keys.is_still_valid(&self.caller).await
     }
 
     /// Opens a range of the bytes of a document.
@@ -212,12 +212,12 @@ impl Source {
             return Err(Cut::Gone.into());
         }
         let left = range.end.saturating_sub(range.start);
-        let blocks = self.reading.bytes(self.key.owner(), *id, key, range).await;
+        let blocks = self.reading.bytes(self.caller.owner(), *id, key, range).await;
         if matches!(blocks, Err(OrderError::MissingObject(_))) {
             self.api.metrics.documents_missing.inc();
         }
         let keys = self.api.admission.keys.clone();
-        let look = Look::at(self.reading.clone(), keys, self.key.clone(), *id);
+        let look = Look::at(self.reading.clone(), keys, self.caller.clone(), *id);
         Ok(DocumentBlocks { blocks: blocks.map_err(Failure::Order)?, left, look })
     }
 

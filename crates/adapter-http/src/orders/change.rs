@@ -3,11 +3,12 @@
 
 use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder, http::header, web};
 use domain::{
-    api_key::{ApiKey, Party, Scope},
+    api_key::{Party, Scope},
     order::{
         attention::Attention,
         change_request::{CancelRequest, ChangeRequest},
     },
+    person::Caller,
     ports::ListedOrder,
     use_cases::order_error::OrderError,
 };
@@ -29,11 +30,11 @@ pub(crate) async fn change(
     payload: web::Payload,
     api: State,
 ) -> Answer {
-    let scope = |_: &ApiKey| Scope::OrdersCreate;
+    let scope = |_: &Caller| Scope::OrdersCreate;
     let admitted = audit.admit_for(&request, &api.admission, Policy::Changes, scope).await?;
     let id = path::order_id(&request)?;
     note(&request, |notes| notes.order = Some(id));
-    let body = json::read(&request, payload, &api.json_bodies, admitted.key()).await?;
+    let body = json::read(&request, payload, &api.json_bodies, admitted.caller()).await?;
     let order = create_json::parse(&body)?;
     let precondition = version::of_order(&preconditions);
     let (order, utc_disagreements) =
@@ -52,7 +53,7 @@ pub(crate) async fn update(
     let admitted = audit.admit(&request, &api.admission, Policy::Changes).await?;
     let id = path::order_id(&request)?;
     note(&request, |notes| notes.order = Some(id));
-    let body = json::read_object(&request, payload, &api.json_bodies, admitted.key()).await?;
+    let body = json::read_object(&request, payload, &api.json_bodies, admitted.caller()).await?;
     let change = ChangeRequest::parse(body).map_err(OrderError::rejected)?;
     let precondition = version::of_order(&preconditions);
     let order = api
@@ -75,7 +76,7 @@ pub(crate) async fn cancel(
     let id = path::order_id(&request)?;
     note(&request, |notes| notes.order = Some(id));
     let body =
-        json::read_optional_object(&request, payload, &api.json_bodies, admitted.key()).await?;
+        json::read_optional_object(&request, payload, &api.json_bodies, admitted.caller()).await?;
     let cancel = CancelRequest::parse(body).map_err(OrderError::rejected)?;
     let precondition = version::of_order(&preconditions);
     let order = api
@@ -88,8 +89,8 @@ pub(crate) async fn cancel(
 
 /// Returns the scope of what both sides may do: the client that creates orders, and the service that
 /// carries them out.
-pub(super) fn scope_of_either_side(key: &ApiKey) -> Scope {
-    match key.party() {
+pub(super) fn scope_of_either_side(caller: &Caller) -> Scope {
+    match caller.party() {
         Party::Client(_) => Scope::OrdersCreate,
         Party::Service(_) => Scope::OrdersUpdate,
     }

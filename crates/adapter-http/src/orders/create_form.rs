@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use actix_web::{HttpRequest, web};
 use domain::{
-    api_key::ApiKey,
     idempotency::{Answered, Attempt},
+    person::Caller,
     use_cases::{create_order::CreatedOrder, order_error::OrderError},
 };
 
@@ -29,18 +29,18 @@ pub(crate) async fn create(
     payload: web::Payload,
     api: State,
 ) -> Answer {
-    let key = admit(&request, &api.admission, Policy::OrdersWithDocuments).await?;
+    let caller = admit(&request, &api.admission, Policy::OrdersWithDocuments).await?;
     preconditions.check_creation()?;
     let form = Form { operation: FORM, texts: Texts::Order, limits: api.limits };
-    let creation = Creation { api: api.clone(), key: Arc::clone(&key) };
-    let created = upload::carry_out(&request, payload, &api, &key, form, creation).await?;
+    let creation = Creation { api: api.clone(), caller: Arc::clone(&caller) };
+    let created = upload::carry_out(&request, payload, &api, &caller, form, creation).await?;
     Ok(created::response(&request, &api, FORM, &created))
 }
 
 /// Creates an order of a form.
 struct Creation {
     api: State,
-    key: Arc<ApiKey>,
+    caller: Arc<Caller>,
 }
 
 impl StoreForm for Creation {
@@ -52,7 +52,7 @@ impl StoreForm for Creation {
         attempt: Option<&Attempt>,
     ) -> Result<CreatedOrder, OrderError> {
         let OrderForm { request, documents, .. } = form;
-        self.api.create_order.create(&self.key, request, Some(documents), attempt).await
+        self.api.create_order.create(&self.caller, request, Some(documents), attempt).await
     }
 
     async fn repeat(

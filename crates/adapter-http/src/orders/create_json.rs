@@ -28,20 +28,20 @@ pub(crate) async fn create(
     payload: web::Payload,
     api: State,
 ) -> Answer {
-    let key = admit(&request, &api.admission, Policy::Orders).await?;
+    let caller = admit(&request, &api.admission, Policy::Orders).await?;
     preconditions.check_creation()?;
-    let claim = idempotency_key::claim(&request, &key, &*api.entropy)?;
+    let claim = idempotency_key::claim(&request, &caller, &*api.entropy)?;
     let step = tracing::info_span!(target: STEPS, "read");
-    let body = json::read(&request, payload, &api.json_bodies, &key);
+    let body = json::read(&request, payload, &api.json_bodies, &caller);
     let body = body.instrument(step).await.map_err(name_the_form)?;
     // Taken after the body has arrived, because a slow client must not hold a permit.
-    let permit = api.concurrency.acquire_now(&request, key.party())?;
+    let permit = api.concurrency.acquire_now(&request, caller.party())?;
     let task_api = api.clone();
     let task = async move {
         let _held = permit;
         let order = parse(&body)?;
         let attempt = claim.map(|claim| attempt(claim, JSON, &order, &[])).transpose()?;
-        let created = task_api.create_order.create(&key, order, None, attempt.as_ref()).await?;
+        let created = task_api.create_order.create(&caller, order, None, attempt.as_ref()).await?;
         created::count(&task_api.metrics, JSON, &created);
         Ok(created)
     };

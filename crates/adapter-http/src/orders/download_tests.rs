@@ -69,7 +69,7 @@ fn read(blocks: Vec<Result<Bytes, StoreError>>, length: u64) -> (Vec<usize>, boo
     };
     let key = ApiKey { id: ApiKeyId(1), key: api_key(NOW), revoked_at: None, last_used_at: None };
     let id = DocumentId { order: OrderId(7), kind: DocumentKind::ToSign, position: 0 };
-    let look = Look::at(ports, keys, Arc::new(key), id);
+    let look = Look::at(ports, keys, Arc::new(key.into()), id);
     let is_noted = Rc::new(Cell::new(false));
     let note_end = {
         let is_noted = is_noted.clone();

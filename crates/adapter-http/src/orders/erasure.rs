@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use domain::{
-    api_key::ApiKey,
     order::{DocumentId, OrderId},
+    person::Caller,
     use_cases::{
         add_documents::AddDocuments, erase_orders::NOTICED, keys::manage_keys::ManageKeys,
         order_error::OrderError, read_order::ReadOrder,
@@ -19,10 +19,10 @@ const LOOK: Duration = Duration::from_secs(1);
 const _: () = assert!(LOOK.as_millis() * 2 <= NOTICED.as_millis());
 
 /// Completes with an error when the order is erased. Never completes otherwise.
-pub(super) async fn erased(adding: &AddDocuments, key: &ApiKey, id: OrderId) -> OrderError {
+pub(super) async fn erased(adding: &AddDocuments, caller: &Caller, id: OrderId) -> OrderError {
     loop {
         sleep(LOOK).await;
-        if let Err(error @ OrderError::Erased) = adding.intake.order(key, id).await {
+        if let Err(error @ OrderError::Erased) = adding.intake.order(caller, id).await {
             return error;
         }
     }
@@ -32,22 +32,22 @@ pub(super) async fn erased(adding: &AddDocuments, key: &ApiKey, id: OrderId) -> 
 pub(super) struct Look {
     reading: ReadOrder,
     keys: ManageKeys,
-    key: Arc<ApiKey>,
+    caller: Arc<Caller>,
     document: DocumentId,
     due: Interval,
 }
 
 impl Look {
-    /// Returns the look at a document that was just found for a key.
+    /// Returns the look at a document that was just found for a caller.
     pub(super) fn at(
         reading: ReadOrder,
         keys: ManageKeys,
-        key: Arc<ApiKey>,
+        caller: Arc<Caller>,
         document: DocumentId,
     ) -> Self {
         let mut due = interval_at(Instant::now() + LOOK, LOOK);
         due.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        Self { reading, keys, key, document, due }
+        Self { reading, keys, caller, document, due }
     }
 
     /// Returns whether the document must not be sent any more.
@@ -57,10 +57,10 @@ impl Look {
 
     /// Returns whether the document is erased or withdrawn, or the key revoked or expired.
     pub(super) async fn is_gone_now(&self) -> bool {
-        if !self.keys.is_still_valid(&self.key).await {
+        if !self.keys.is_still_valid(&self.caller).await {
             return true;
         }
-        let found = self.reading.document(self.key.owner(), self.document).await;
+        let found = self.reading.document(self.caller.owner(), self.document).await;
         matches!(found, Err(OrderError::Erased | OrderError::NoSuchOrder | OrderError::Withdrawn))
     }
 }
@@ -69,7 +69,7 @@ impl Look {
 mod tests {
     use contract_tests::samples::{self, document};
     use domain::{
-        api_key::ApiKeyId,
+        api_key::{ApiKey, ApiKeyId},
         document::DocumentKind,
         ports::{
             MaybeErased, MockAccessLog, MockApiKeyRepo, MockBlobStore, MockChangeFeed, MockClock,
@@ -115,7 +115,7 @@ mod tests {
             };
             let id = DocumentId { order: OrderId(7), kind: DocumentKind::ToSign, position: 0 };
             assert_eq!(
-                Look::at(reading, keys, Arc::new(api_key()), id).is_gone_now().await,
+                Look::at(reading, keys, Arc::new(api_key().into()), id).is_gone_now().await,
                 is_gone
             );
         }

@@ -25,7 +25,7 @@ pub(crate) async fn list(audit: Audit, request: HttpRequest, api: State) -> Answ
     let id = path::order_id(&request)?;
     note(&request, |notes| notes.order = Some(id));
     let (paging, after) = Paging::parse_older::<PublicAccessId>(request.query_string())?;
-    let party = admitted.key().party();
+    let party = admitted.caller().party();
     let walk = api.walks.acquire(&request, party).await?;
     api.answers.hold(&request, party).await?;
     let reading = api.read_order.by(&admitted);
@@ -38,7 +38,7 @@ pub(crate) async fn list(audit: Audit, request: HttpRequest, api: State) -> Answ
     };
     drop(walk);
     let (accesses, older) = page;
-    let own = admitted.key().party();
+    let own = admitted.caller().party();
     let records = accesses.into_iter().map(|access| {
         let id = PublicAccessId::from(access.id);
         (id, AccessRecord::of(access, own))
@@ -56,6 +56,7 @@ struct AccessRecord {
     position: Option<u32>,
     actor: &'static str,
     api_key_id: Option<i64>,
+    person_id: Option<i64>,
     address: Option<String>,
     request_id: Option<String>,
     outcome: String,
@@ -64,15 +65,14 @@ struct AccessRecord {
 impl AccessRecord {
     fn of(Access { id, facts, outcome }: Access, own: Party) -> Self {
         let AccessFacts { kind, position, actor, address, request_id, .. } = facts;
-        let (actor, api_key) = match actor {
-            AccessActor::Key { id, party } => {
-                let side = match party {
-                    Party::Client(_) => "client",
-                    Party::Service(_) => "service",
-                };
-                (side, (party == own).then_some(id.0))
-            }
-            AccessActor::Operator { .. } => ("operator", None),
+        let side = |party| match party {
+            Party::Client(_) => "client",
+            Party::Service(_) => "service",
+        };
+        let (actor, is_own, api_key, person) = match actor {
+            AccessActor::Key { id, party } => (side(party), party == own, Some(id.0), None),
+            AccessActor::Person { id, party } => (side(party), party == own, None, Some(id.0)),
+            AccessActor::Operator { .. } | AccessActor::Nobody => ("operator", false, None, None),
         };
         Self {
             id: PublicAccessId::from(id).to_string(),
@@ -80,9 +80,10 @@ impl AccessRecord {
             kind: kind.as_str(),
             position,
             actor,
-            api_key_id: api_key,
-            address: address.filter(|_| api_key.is_some()).map(|it| it.to_string()),
-            request_id: request_id.filter(|_| api_key.is_some()),
+            api_key_id: api_key.filter(|_| is_own),
+            person_id: person.filter(|_| is_own),
+            address: address.filter(|_| is_own).map(|it| it.to_string()),
+            request_id: request_id.filter(|_| is_own),
             outcome,
         }
     }

@@ -29,7 +29,7 @@ const NOW: &str = "now";
 pub(crate) async fn list(audit: Audit, request: HttpRequest, api: State) -> Answer {
     let admitted = audit.admit(&request, &api.admission, Policy::Reads).await?;
     let (after, limit) = parse(request.query_string())?;
-    api.answers.hold(&request, admitted.key().party()).await?;
+    api.answers.hold(&request, admitted.caller().party()).await?;
     let reading = api.read_order.by(&admitted);
     let page = match reading.changes(admitted.owner(), after, limit).await {
         Err(OrderError::UnknownCursor) => {

@@ -29,7 +29,7 @@ use crate::{
 
 pub(crate) async fn list(audit: Audit, request: HttpRequest, api: State) -> Answer {
     let admitted = audit.admit(&request, &api.admission, Policy::Reads).await?;
-    let (party, now) = (admitted.key().party(), api.clock.now());
+    let (party, now) = (admitted.caller().party(), api.clock.now());
     let (query, paging) = parse(request.query_string(), party, now)?;
     let walk = match query.filter.walked_orders() {
         Some(_) => Some(api.walks.acquire(&request, party).await?),

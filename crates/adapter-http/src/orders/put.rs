@@ -36,14 +36,14 @@ pub(crate) async fn put(
     api: State,
 ) -> Answer {
     let admitted = audit.admit(&request, &api.admission, Policy::Orders).await?;
-    let key = Arc::clone(admitted.key());
+    let caller = Arc::clone(admitted.caller());
     let searched = |text: &str| FileNumber::searched(text.to_owned());
     let file_number = Parameters::only(request.query_string(), "file_number", searched)?;
-    let claim = idempotency_key::claim(&request, &key, &*api.entropy)?;
-    let body = json::read(&request, payload, &api.json_bodies, &key).await;
+    let claim = idempotency_key::claim(&request, &caller, &*api.entropy)?;
+    let body = json::read(&request, payload, &api.json_bodies, &caller).await;
     let body = body.map_err(create_json::name_the_form)?;
     // Taken after the body has arrived, because a slow client must not hold a permit.
-    let permit = api.concurrency.acquire_now(&request, key.party())?;
+    let permit = api.concurrency.acquire_now(&request, caller.party())?;
     let change = api.change_order.by(&admitted).clone();
     let putting = PutOrder { create: api.create_order.clone(), change };
     let precondition = version::of_order(&preconditions);
@@ -56,7 +56,7 @@ pub(crate) async fn put(
         let operation = format!("put {file_number}");
         let attempt = claim.map(|claim| attempt(claim, &operation, &order, &[])).transpose()?;
         let put = Put { file_number, request: order, precondition, may_create };
-        let outcome = putting.put(&key, changer, put, attempt.as_ref()).await?;
+        let outcome = putting.put(&caller, changer, put, attempt.as_ref()).await?;
         count(&task_api.metrics, &outcome);
         Ok(outcome)
     };

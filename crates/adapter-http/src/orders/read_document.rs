@@ -62,7 +62,7 @@ pub(crate) async fn read_signed(audit: Audit, request: HttpRequest, api: State) 
 async fn send(audit: Audit, request: &HttpRequest, api: &Api, kind: DocumentKind) -> Answer {
     let admitted = audit.admit(request, &api.admission, Policy::Reads).await?;
     let id = path::document(request, kind)?;
-    api.downloads.hold(request, admitted.key().party()).await?;
+    api.downloads.hold(request, admitted.caller().party()).await?;
     let (reading, owner) = (api.read_order.by(&admitted).clone(), admitted.owner());
     let (document, object) = reading.document(owner, id).await?;
     note(request, |notes| {
@@ -80,14 +80,14 @@ async fn send(audit: Audit, request: &HttpRequest, api: &Api, kind: DocumentKind
     let (range, length) = (part.bytes(), part.length());
     // A part that ends the document counts, too: the reader had the beginning before.
     let is_first = document.first_downloaded_at.is_none() && range.end == size;
-    let is_for_other_side = Changer::of(admitted.key()).actor != Actor::uploading(kind);
+    let is_for_other_side = Changer::of(admitted.caller()).actor != Actor::uploading(kind);
     let blocks = reading.bytes(owner, id, &object, range).await;
     if matches!(blocks, Err(OrderError::MissingObject(_))) {
         // The log has its order.
         api.metrics.documents_missing.inc();
     }
     let keys = api.admission.keys.clone();
-    let look = Look::at(reading.clone(), keys, Arc::clone(admitted.key()), id);
+    let look = Look::at(reading.clone(), keys, Arc::clone(admitted.caller()), id);
     let note_end = move || {
         if is_first && is_for_other_side {
             reading.note_download(id);

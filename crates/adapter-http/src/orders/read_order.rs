@@ -103,7 +103,7 @@ async fn begin(
     let admitted = audit.admit(request, &api.admission, Policy::Reads).await?;
     let id = path::order_id(request)?;
     note(request, |notes| notes.order = Some(id));
-    api.answers.hold(request, admitted.key().party()).await?;
+    api.answers.hold(request, admitted.caller().party()).await?;
     Ok((api.read_order.by(&admitted).clone(), admitted.owner(), id))
 }
 

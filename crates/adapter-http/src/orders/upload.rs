@@ -5,9 +5,9 @@ use std::{future::pending, mem, pin::pin};
 
 use actix_web::{HttpRequest, web};
 use domain::{
-    api_key::ApiKey,
     document::DocumentLimits,
     idempotency::{Answered, Attempt},
+    person::Caller,
     use_cases::order_error::OrderError,
 };
 use futures_util::future::{Either, select};
@@ -60,11 +60,11 @@ pub(crate) async fn carry_out<O: StoreForm>(
     request: &HttpRequest,
     payload: web::Payload,
     api: &State,
-    key: &ApiKey,
+    caller: &Caller,
     form: Form<'_>,
     operation: O,
 ) -> Result<O::Stored, Problem> {
-    let receiving = receive(request, payload, api, key, form);
+    let receiving = receive(request, payload, api, caller, form);
     let received = match select(pin!(receiving), pin!(operation.abandoned())).await {
         Either::Left((received, _)) => received?,
         Either::Right((error, _)) => return Err(error.into()),
@@ -104,23 +104,23 @@ async fn receive(
     request: &HttpRequest,
     payload: web::Payload,
     api: &State,
-    key: &ApiKey,
+    caller: &Caller,
     Form { operation, texts, limits }: Form<'_>,
 ) -> Result<Received, Problem> {
-    let claim = idempotency_key::claim(request, key, &*api.entropy)?;
+    let claim = idempotency_key::claim(request, caller, &*api.entropy)?;
     body::check_head(request, form::max_bytes(limits))?;
     let (guard, answered) = match &claim {
         Some(claim) => ClaimGuard::acquire(api, claim).await?,
         None => (None, None),
     };
-    let (spool, party) = (&api.spool, key.party());
+    let (spool, party) = (&api.spool, caller.party());
     let received = async {
         let permit = api.uploads.acquire(request, party).await?;
         let step = tracing::info_span!(target: STEPS, "read");
         let space = FormSpace { spool, limits, party, texts };
         let form = form::read(request, payload, space).instrument(step).await?;
         // A form may take long, and a key that was revoked meanwhile stores nothing.
-        if !api.admission.keys.is_still_valid(key).await {
+        if !api.admission.keys.is_still_valid(caller).await {
             return Err(Problem::invalid_token());
         }
         let operation = match &form.replaces {

@@ -3,8 +3,9 @@
 
 use actix_web::{HttpRequest, HttpResponse};
 use domain::{
-    api_key::{ApiKey, Scope},
+    api_key::Scope,
     document::DocumentKind,
+    person::Caller,
 };
 
 use crate::{
@@ -43,7 +44,7 @@ async fn withdraw_kind(
     kind: DocumentKind,
     scope: Scope,
 ) -> Answer {
-    let scope = |_: &ApiKey| scope;
+    let scope = |_: &Caller| scope;
     let admitted = audit.admit_for(request, &api.admission, Policy::Changes, scope).await?;
     let id = path::document(request, kind)?;
     note(request, |notes| {

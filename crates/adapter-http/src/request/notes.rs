@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use actix_web::{HttpMessage as _, HttpRequest};
-use domain::{api_key::ApiKeyId, order::OrderId, webhook::EndpointId};
+use domain::{api_key::ApiKeyId, order::OrderId, person::PersonId, webhook::EndpointId};
 
 /// The notes of handlers about a request.
 #[derive(Clone, Copy, Default)]
@@ -11,6 +11,7 @@ pub(crate) struct Notes {
     /// The effect of the request, as the message of its log line; `None` if it was only answered.
     pub(crate) message: Option<&'static str>,
     pub(crate) api_key: Option<ApiKeyId>,
+    pub(crate) person: Option<PersonId>,
     /// The address from which an authentication failed.
     pub(crate) rejected_peer: Option<IpAddr>,
     /// Whether the request exceeded a limit of requests in progress. It is counted and not logged,

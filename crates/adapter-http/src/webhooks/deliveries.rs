@@ -82,11 +82,11 @@ pub(crate) async fn replay(
     payload: web::Payload,
     api: State,
 ) -> Answer {
-    let key = admit(&request, &api.admission, Policy::Webhooks).await?;
+    let caller = admit(&request, &api.admission, Policy::Webhooks).await?;
     let id = path::webhook_id(&request)?;
-    let body = read_object(&request, payload, &api.json_bodies, &key).await?;
+    let body = read_object(&request, payload, &api.json_bodies, &caller).await?;
     let (since, until) = parse(&body).map_err(invalid)?;
-    let owner = key.owner();
+    let owner = caller.owner();
     // Before the mark, which would show whether others have such a webhook.
     api.webhooks.read(owner, id).await?;
     // A replay may change many rows, so a client must not cause any number of them at a time.

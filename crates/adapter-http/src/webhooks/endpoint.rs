@@ -20,10 +20,10 @@ pub(crate) async fn create(
     payload: web::Payload,
     api: State,
 ) -> Answer {
-    let key = admit(&request, &api.admission, Policy::Webhooks).await?;
+    let caller = admit(&request, &api.admission, Policy::Webhooks).await?;
     preconditions.check_creation()?;
-    let body = json::read_object(&request, payload, &api.json_bodies, &key).await?;
-    let (endpoint, secret) = api.webhooks.create(key.owner(), Some(key.id), &body).await?;
+    let body = json::read_object(&request, payload, &api.json_bodies, &caller).await?;
+    let (endpoint, secret) = api.webhooks.create(caller.owner(), caller.key().map(|key| key.id), &body).await?;
     note_webhook(&request, endpoint.id, "webhook created");
     let location = path::of_webhook(&api.base_path, endpoint.id);
     let record = WebhookRecord::created(&endpoint, &secret);
@@ -31,9 +31,9 @@ pub(crate) async fn create(
 }
 
 pub(crate) async fn list(request: HttpRequest, api: State) -> Answer {
-    let key = admit(&request, &api.admission, Policy::Webhooks).await?;
-    api.answers.hold(&request, key.party()).await?;
-    let endpoints = api.webhooks.list(key.owner()).await?;
+    let caller = admit(&request, &api.admission, Policy::Webhooks).await?;
+    api.answers.hold(&request, caller.party()).await?;
+    let endpoints = api.webhooks.list(caller.owner()).await?;
     let url = format!("{}{}", api.base_path, path::WEBHOOKS);
     list::whole(&request, url, endpoints.iter().map(WebhookRecord::of))
 }
@@ -51,11 +51,11 @@ pub(crate) async fn change(
     payload: web::Payload,
     api: State,
 ) -> Answer {
-    let key = admit(&request, &api.admission, Policy::Webhooks).await?;
+    let caller = admit(&request, &api.admission, Policy::Webhooks).await?;
     let id = path::webhook_id(&request)?;
-    let body = json::read_object(&request, payload, &api.json_bodies, &key).await?;
+    let body = json::read_object(&request, payload, &api.json_bodies, &caller).await?;
     let precondition = version::of_webhook(&preconditions);
-    let endpoint = api.webhooks.change(key.owner(), id, &body, &precondition).await?;
+    let endpoint = api.webhooks.change(caller.owner(), id, &body, &precondition).await?;
     note_webhook(&request, id, "webhook changed");
     let record = WebhookRecord::of(&endpoint);
     let tag = conditional::tag_of_version(&record, version::text(&endpoint))?;
@@ -88,10 +88,10 @@ pub(crate) async fn rotate_secret(
 
 /// Returns the owner and the identifier of the webhook that a request names.
 pub(super) async fn find(request: &HttpRequest, api: &Api) -> Result<(Owner, EndpointId), Problem> {
-    let key = admit(request, &api.admission, Policy::Webhooks).await?;
+    let caller = admit(request, &api.admission, Policy::Webhooks).await?;
     let id = path::webhook_id(request)?;
-    api.answers.hold(request, key.party()).await?;
-    Ok((key.owner(), id))
+    api.answers.hold(request, caller.party()).await?;
+    Ok((caller.owner(), id))
 }
 
 /// Like [`find`], for a request that says everything by its path.
@@ -100,11 +100,11 @@ pub(super) async fn find_without_members(
     payload: web::Payload,
     api: &Api,
 ) -> Result<(Owner, EndpointId), Problem> {
-    let key = admit(request, &api.admission, Policy::Webhooks).await?;
+    let caller = admit(request, &api.admission, Policy::Webhooks).await?;
     let id = path::webhook_id(request)?;
-    json::refuse_members(request, payload, &api.json_bodies, &key).await?;
-    api.answers.hold(request, key.party()).await?;
-    Ok((key.owner(), id))
+    json::refuse_members(request, payload, &api.json_bodies, &caller).await?;
+    api.answers.hold(request, caller.party()).await?;
+    Ok((caller.owner(), id))
 }
 
 /// Notes what a request did with a webhook, for its log line.

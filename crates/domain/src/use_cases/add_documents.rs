@@ -1,10 +1,11 @@
 //! Use case: add documents to an order.
 
 use crate::{
-    api_key::{ApiKey, Owner},
+    api_key::Owner,
     document::{DocumentKind, ReceivedDocument, StoredDocument},
     idempotency::{AddedRange, Answered, Attempt},
     order::{OrderBefore, OrderCommand, OrderId, change::NewDocuments},
+    person::Caller,
     ports::{Changed, OrderCommandRequest, StoreError, WriteError},
     precondition::OrderPrecondition,
     request::{Violation, ViolationCode},
@@ -81,7 +82,7 @@ impl AddDocuments {
     /// early, it leaves its objects to the sweeper.
     pub async fn add(
         &self,
-        key: &ApiKey,
+        caller: &Caller,
         addition: &Addition,
         documents: Vec<ReceivedDocument>,
         attempt: Option<&Attempt>,
@@ -94,7 +95,7 @@ impl AddDocuments {
             replaces => {
                 let violation = match replaces {
                     Ok(Some(position)) => {
-                        let order = OrderBefore::of(&self.intake.order(key, id).await?);
+                        let order = OrderBefore::of(&self.intake.order(caller, id).await?);
                         (!order.may_be_replaced(kind, position)).then(not_replaceable)
                     }
                     Ok(None) => None,
@@ -109,9 +110,9 @@ impl AddDocuments {
         if let Some(attempt) = attempt
             && let Some(answered) = self.intake.claim(&attempt.claim).await?
         {
-            return self.repeat(key.owner(), addition, answered, attempt).await;
+            return self.repeat(caller.owner(), addition, answered, attempt).await;
         }
-        let order = OrderBefore::of(&self.intake.order(key, id).await?);
+        let order = OrderBefore::of(&self.intake.order(caller, id).await?);
         order.check(&addition.precondition)?;
         order.takes_documents(kind, accepted.len(), replaces)?;
         // From here on, an erasure waits for this request.
@@ -134,7 +135,7 @@ impl AddDocuments {
             precondition: addition.precondition.clone(),
         };
         let request = OrderCommandRequest {
-            owner: Some(key.owner()),
+            owner: Some(caller.owner()),
             order: id,
             command: OrderCommand::AddDocuments(new),
             at,
@@ -160,7 +161,7 @@ impl AddDocuments {
         match (error, attempt) {
             (WriteError::KeyInUse(key_use), Some(attempt)) => {
                 let answered = self.intake.answered(key_use)?;
-                self.repeat(key.owner(), addition, answered, attempt).await
+                self.repeat(caller.owner(), addition, answered, attempt).await
             }
             (error, _) => Err(error.into()),
         }

@@ -61,7 +61,7 @@ async fn add(mocks: Mocks, names: &[&str], key: bool) -> Result<AddedDocuments, 
     let documents = names.iter().map(|name| received(name)).collect();
     let attempt = key.then(attempt);
     AddDocuments { intake: mocks.intake(NOW) }
-        .add(&api_key(), &ADDITION, documents, attempt.as_ref())
+        .add(&api_key().into(), &ADDITION, documents, attempt.as_ref())
         .await
 }
 
@@ -122,8 +122,8 @@ async fn order_that_cannot_take_documents_stores_nothing() {
         mocks.reader.expect_with_documents().times(2).returning(move |_, _| Ok(found.clone()));
         let adding = AddDocuments { intake: mocks.intake(NOW) };
         for error in [
-            adding.intake.order(&api_key(), ID).await.unwrap_err(),
-            adding.add(&api_key(), &ADDITION, vec![received("a.pdf")], None).await.unwrap_err(),
+            adding.intake.order(&api_key().into(), ID).await.unwrap_err(),
+            adding.add(&api_key().into(), &ADDITION, vec![received("a.pdf")], None).await.unwrap_err(),
         ] {
             assert!(error.to_string().contains(expected), "{error}");
         }
@@ -160,7 +160,7 @@ async fn key_adds_only_to_orders_that_it_could_create() {
         (test.clone(), "NoSuchOrder"),
         (NewApiKey { signing_service: Some(SigningServiceId(99)), ..test }, "NoSuchOrder"),
     ] {
-        let key = ApiKey { key, ..api_key() };
+        let key = Caller::from(ApiKey { key, ..api_key() });
         let checked = mocks(0).intake(NOW).order(&key, ID).await;
         assert!(format!("{checked:?}").contains(expected), "{checked:?}");
         if checked.is_err() {
@@ -260,7 +260,7 @@ async fn replaced_document_must_be_a_current_one_for_one_document() {
         let addition = Addition { replaces: Some(replaces.to_owned()), ..ADDITION };
         let documents = names.iter().map(|name| received(name)).collect();
         let adding = AddDocuments { intake: mocks.intake(NOW) };
-        adding.add(&api_key(), &addition, documents, None).await
+        adding.add(&api_key().into(), &addition, documents, None).await
     };
     for (replaces, replaced) in [(" 2 ", Some(2)), ("02", Some(2)), ("  ", None)] {
         assert_eq!(with(3, replaces, &["a.pdf"]).await.unwrap().replaces, replaced);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use time::OffsetDateTime;
 
 use crate::{
-    api_key::{ApiKey, Owner, Party},
+    api_key::{Owner, Party},
     idempotency::IdempotentRequest,
     order::{
         Actor, FileNumber, Order, OrderBefore, OrderCommand, OrderId, OrderRequest, OrderStatus,
@@ -13,6 +13,7 @@ use crate::{
         change::Amendment,
         change_request::{CancelRequest, ChangeRequest},
     },
+    person::Caller,
     ports::{
         Changed, Clock, ListedOrder, OrderCommandRequest, OrderReader, OrderRepo, OrderUpdate,
         WriteError,
@@ -47,14 +48,14 @@ pub struct Changer {
 }
 
 impl Changer {
-    /// Returns the side of a key, without an access.
-    pub fn of(key: &ApiKey) -> Self {
-        let actor = match key.party() {
+    /// Returns the side of a caller, without an access.
+    pub fn of(caller: &Caller) -> Self {
+        let actor = match caller.party() {
             Party::Client(_) => Actor::Client,
             Party::Service(_) => Actor::Service,
         };
-        let only_service = key.key.signing_service;
-        Self { owner: key.owner(), actor, only_service, access: None }
+        let only_service = caller.signing_service();
+        Self { owner: caller.owner(), actor, only_service, access: None }
     }
 
     /// Returns the order, if this side may change it.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::{
-    api_key::ApiKey,
+    api_key::Party,
     document::ReceivedDocument,
     duplicate_window::DuplicateWindow,
     idempotency::{Answered, Attempt},
@@ -11,6 +11,7 @@ use crate::{
         Names, Order, OrderId, OrderRequest, OrderStatus, ParsedOrder, SigningServiceId,
         StoredOrder,
     },
+    person::Caller,
     ports::{NewOrder, StoreError, WriteError},
     request::{Violation, ViolationCode},
     use_cases::{
@@ -92,12 +93,12 @@ impl CreateOrder {
     /// its end, even if the client has gone: dropped early, it leaves its objects to the sweeper.
     pub async fn create(
         &self,
-        key: &ApiKey,
+        caller: &Caller,
         request: OrderRequest,
         documents: Option<Vec<ReceivedDocument>>,
         attempt: Option<&Attempt>,
     ) -> Result<CreatedOrder, OrderError> {
-        self.create_if(key, request, documents, attempt, None).await
+        self.create_if(caller, request, documents, attempt, None).await
     }
 
     /// Creates an order like [`Self::create`], without documents. It must have the file number and become the
@@ -107,27 +108,30 @@ impl CreateOrder {
     /// [`OrderError::Duplicate`] also if the client has a newer order with the file number.
     pub(crate) async fn create_newest(
         &self,
-        key: &ApiKey,
+        caller: &Caller,
         request: OrderRequest,
         attempt: Option<&Attempt>,
         newest: Newest<'_>,
     ) -> Result<CreatedOrder, OrderError> {
-        self.create_if(key, request, None, attempt, Some(newest)).await
+        self.create_if(caller, request, None, attempt, Some(newest)).await
     }
 
     async fn create_if(
         &self,
-        key: &ApiKey,
+        caller: &Caller,
         request: OrderRequest,
         documents: Option<Vec<ReceivedDocument>>,
         attempt: Option<&Attempt>,
         newest: Option<Newest<'_>>,
     ) -> Result<CreatedOrder, OrderError> {
-        // Checks the binding of the key first, before anything else about the request.
+        // Checks the binding of the caller's key first, before anything else about the request.
         let service = request.signing_service_id().map(SigningServiceId);
-        if service.is_some_and(|service| !key.may_order_for(service)) {
+        if service.is_some_and(|service| !caller.may_order_for(service)) {
             return Err(OrderError::Forbidden);
         }
+        let (Party::Client(client), Some(api_key)) = (caller.party(), caller.creating_key()) else {
+            return Err(OrderError::Forbidden);
+        };
         let has_documents = documents.is_some();
         let no_documents = documents.as_ref().is_some_and(Vec::is_empty);
         let (accepted, faults) = self.intake.accept(documents.unwrap_or_default());
@@ -158,12 +162,12 @@ impl CreateOrder {
         let unscanned = self.intake.scan(&accepted).await?;
         let Uploaded { documents, at: created_at } = self.intake.store(accepted).await?;
         let new = NewOrder {
-            client: key.client(),
-            api_key: key.id,
+            client,
+            api_key,
             order,
             documents,
             created_at,
-            is_test: key.key.is_test,
+            is_test: caller.is_test(),
             idempotent_request: self.intake.idempotent_request(attempt, created_at),
             only_after: newest.map(|newest| newest.after),
         };

@@ -10,12 +10,13 @@ use futures_util::{StreamExt as _, stream};
 use time::{Duration, OffsetDateTime};
 
 use crate::{
-    api_key::{ApiKey, Owner},
+    api_key::Owner,
     document::{
         DocumentFault, ObjectKey, ReceivedDocument, SpooledFile, StoredDocument, sanitize_file_name,
     },
     idempotency::{Answered, Attempt, Claim, IdempotentRequest, KeyUse},
     order::{OrderId, StoredOrder},
+    person::Caller,
     ports::{
         BlobStore, Clock, Entropy, IdempotencyLedger, OrderReader, OrderRepo, StoreError,
         UploadLedger, WriteError,
@@ -95,11 +96,11 @@ impl Intake {
         answered(key_use, self.clock.now())
     }
 
-    /// Returns the order, if the key may add documents to it. The rule of creating holds: a bound key
+    /// Returns the order, if the caller may add documents to it. The rule of creating holds: a bound key
     /// adds to orders of its signing service only.
-    pub async fn order(&self, key: &ApiKey, id: OrderId) -> Result<StoredOrder, OrderError> {
-        let order = self.find(key.owner(), id).await?;
-        if !key.may_order_for(order.order.signing_service_id) {
+    pub async fn order(&self, caller: &Caller, id: OrderId) -> Result<StoredOrder, OrderError> {
+        let order = self.find(caller.owner(), id).await?;
+        if !caller.may_order_for(order.order.signing_service_id) {
             return Err(OrderError::Forbidden);
         }
         Ok(order)

@@ -3,13 +3,14 @@
 use time::OffsetDateTime;
 
 use crate::{
-    api_key::{ApiKey, Owner},
+    api_key::Owner,
     document::StoredDocument,
     idempotency::{Answered, Attempt},
     order::{
         ChangeKind, OrderId, OrderRequest, OrderStatus, ParsedOrder, Refusal, StoredOrder, Upsert,
         change::Amendment,
     },
+    person::Caller,
     ports::{Cursor, ListFilter, ListedOrder, PageQuery, WriteError},
     precondition::OrderPrecondition,
     use_cases::{
@@ -72,14 +73,14 @@ impl PutOrder {
     /// Those of [`CreateOrder::create`] and [`ChangeOrder::amend`], and [`OrderError::NothingToChange`].
     pub async fn put(
         &self,
-        key: &ApiKey,
+        caller: &Caller,
         changer: Changer,
         put: Put,
         attempt: Option<&Attempt>,
     ) -> Result<PutOutcome, OrderError> {
         let request = put.request.or_file_number(&put.file_number);
         let put = Put { request, ..put };
-        let outcome = match self.carry_out(key, &changer, &put, attempt).await {
+        let outcome = match self.carry_out(caller, &changer, &put, attempt).await {
             // The request may have been right when it was first sent.
             Err(error) if is_final(&error) => match self.answered(attempt).await? {
                 Some((answered, attempt)) => self.repeated(answered, attempt, &put.request).await,
@@ -95,7 +96,7 @@ impl PutOrder {
 
     async fn carry_out(
         &self,
-        key: &ApiKey,
+        caller: &Caller,
         changer: &Changer,
         put: &Put,
         attempt: Option<&Attempt>,
@@ -121,7 +122,7 @@ impl PutOrder {
                 Upsert::Create { after } => {
                     let newest = Newest { file_number: &put.file_number, after };
                     let request = put.request.clone();
-                    match self.create.create_newest(key, request, attempt, newest).await {
+                    match self.create.create_newest(caller, request, attempt, newest).await {
                         // Another request of the client may have created an order meanwhile.
                         Err(error @ OrderError::Duplicate { .. }) => barred = Some((upsert, error)),
                         created => return created.map(PutOutcome::Created),

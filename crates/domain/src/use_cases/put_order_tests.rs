@@ -112,8 +112,8 @@ fn with(
 
 impl PutOrder {
     async fn run(&self, put: Put, attempt: Option<&Attempt>) -> Result<PutOutcome, OrderError> {
-        let key = api_key();
-        self.put(&key, Changer::of(&key), put, attempt).await
+        let caller = Caller::from(api_key());
+        self.put(&caller, Changer::of(&caller), put, attempt).await
     }
 }
 
@@ -377,9 +377,9 @@ async fn change_leaves_an_access_of_its_order_and_creation_none() {
         let facts = AccessFacts { kind: AccessKind::Change, order: None, ..access_facts() };
         let access = BegunAccess::new(Arc::clone(&recorder), facts);
         let (use_case, seen) = use_case(vec![newest], vec![Ok(OrderId(9))], vec![Ok(())]);
-        let key = api_key();
-        let changer = Changer { access: Some(access.clone()), ..Changer::of(&key) };
-        use_case.put(&key, changer, put(), None).await.unwrap();
+        let caller = Caller::from(api_key());
+        let changer = Changer { access: Some(access.clone()), ..Changer::of(&caller) };
+        use_case.put(&caller, changer, put(), None).await.unwrap();
         access.end("ok".to_owned());
         assert_eq!(recorder.waiting(), rows);
         for request in &*seen.changed.lock().unwrap() {

@@ -8,8 +8,9 @@ use std::{
 use time::{Duration, OffsetDateTime};
 
 use crate::{
-    api_key::{ApiKey, Party},
+    api_key::Party,
     order::SigningServiceId,
+    person::Caller,
     ports::{Cursor, Page, ServiceRepo, Standing, StoreError},
     signing_service::SigningService,
 };
@@ -80,13 +81,13 @@ impl ListServices {
     /// only that. Returns `None` if the cursor is none of them.
     pub async fn page(
         &self,
-        key: &ApiKey,
+        caller: &Caller,
         limit: usize,
         cursor: &Cursor<SigningServiceId>,
     ) -> Result<Option<Page<SigningService>>, StoreError> {
-        let own = match key.party() {
+        let own = match caller.party() {
             Party::Service(service) => Some(service),
-            Party::Client(_) => key.key.signing_service,
+            Party::Client(_) => caller.signing_service(),
         };
         let mut all = match own {
             Some(own) => self.services.find(&[own]).await?,

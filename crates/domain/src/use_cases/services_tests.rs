@@ -61,7 +61,7 @@ fn list() -> ListServices {
 
 #[tokio::test]
 async fn pages_walk_over_all_services_and_back() {
-    let (list, key) = (list(), api_key());
+    let (list, caller) = (list(), Caller::from(api_key()));
     let (next, previous) = (
         |id| Cursor::OlderThan(SigningServiceId(id)),
         |id| Cursor::NewerThan(SigningServiceId(id)),
@@ -75,12 +75,12 @@ async fn pages_walk_over_all_services_and_back() {
         (2, previous(8), vec![4, 6], true, true),
         (2, previous(6), vec![2, 4], true, false),
     ] {
-        let page = list.page(&key, limit, &cursor).await.unwrap().unwrap();
+        let page = list.page(&caller, limit, &cursor).await.unwrap().unwrap();
         let ids: Vec<_> = page.items.iter().map(|service| service.id.0).collect();
         assert_eq!(ids, expected, "{limit} {cursor:?}");
         assert_eq!((page.has_older, page.has_newer), (has_next, has_previous), "{cursor:?}");
     }
-    assert_eq!(list.page(&key, 1, &next(3)).await.unwrap(), None);
+    assert_eq!(list.page(&caller, 1, &next(3)).await.unwrap(), None);
 }
 
 #[tokio::test]
@@ -95,11 +95,12 @@ async fn bound_keys_and_keys_of_services_see_their_own() {
         let mut key = api_key();
         key.key.signing_service = bound.map(SigningServiceId);
         key.key.for_service = own.map(SigningServiceId);
-        let page = list.page(&key, 10, &Cursor::Newest).await.unwrap().unwrap();
+        let caller = Caller::from(key);
+        let page = list.page(&caller, 10, &Cursor::Newest).await.unwrap().unwrap();
         let ids: Vec<_> = page.items.iter().map(|service| service.id.0).collect();
         assert_eq!(ids, expected);
         let foreign = Cursor::OlderThan(SigningServiceId(2));
-        let page = list.page(&key, 10, &foreign).await.unwrap();
+        let page = list.page(&caller, 10, &foreign).await.unwrap();
         assert_eq!(page.is_some(), bound.is_none() && own.is_none());
     }
 }

@@ -16,8 +16,8 @@ use crate::access::{
     REFUSED_WINDOW, RunId, UNFINISHED,
 };
 use crate::{
-    api_key::{ApiKeyId, Party},
     order::OrderId,
+    person::Doer,
     ports::Clock,
 };
 
@@ -44,12 +44,12 @@ struct State {
     last_number: u64,
     last_at: OffsetDateTime,
     waiting: Vec<Access>,
-    refused: BTreeMap<ApiKeyId, Refused>,
+    refused: BTreeMap<Option<Doer>, Refused>,
 }
 
-/// The refused requests of a key in an hour.
+/// The refused requests of a key, a person, or of everybody who is not signed in, in an hour.
 struct Refused {
-    party: Party,
+    actor: AccessActor,
     since: OffsetDateTime,
     /// How many have rows.
     rows: u32,
@@ -60,8 +60,8 @@ struct Refused {
 }
 
 impl Refused {
-    fn since(now: OffsetDateTime, party: Party) -> Self {
-        Self { party, since: now, rows: 0, uncounted: 0, counted_at: now }
+    fn since(now: OffsetDateTime, actor: AccessActor) -> Self {
+        Self { actor, since: now, rows: 0, uncounted: 0, counted_at: now }
     }
 
     fn is_over(&self, now: OffsetDateTime) -> bool {
@@ -80,14 +80,15 @@ impl Refused {
     }
 
     /// Returns the row of those that have none.
-    fn count(&mut self, key: ApiKeyId, id: AccessId) -> Access {
+    fn count(&mut self, id: AccessId) -> Access {
         self.counted_at = id.at;
         let facts = AccessFacts {
             kind: AccessKind::Refused,
             order: None,
             orders: Some(mem::take(&mut self.uncounted)),
             position: None,
-            actor: AccessActor::Key { id: key, party: self.party },
+            subject: None,
+            actor: self.actor.clone(),
             address: None,
             request_id: None,
         };
@@ -157,22 +158,27 @@ impl AccessRecorder {
         }
         let now = self.clock.now();
         let mut refused = mem::take(&mut state.refused);
-        refused.retain(|key, of_key| {
+        refused.retain(|_, of_key| {
             if of_key.uncounted > 0 && is_due(of_key, now) {
                 let id = self.next(&mut state);
-                state.waiting.push(of_key.count(*key, id));
+                state.waiting.push(of_key.count(id));
             }
             of_key.uncounted > 0 || !of_key.is_over(now)
         });
         state.refused = refused;
     }
 
-    /// Adds a refused request of a key. Returns whether it gets a row of its own.
+    /// Adds a refused request. Returns whether it gets a row of its own.
     fn adds_row_of_refused(&self, actor: &AccessActor) -> bool {
-        let AccessActor::Key { id, party } = *actor else { return true };
+        let doer = match actor {
+            AccessActor::Key { id, .. } => Some(Doer::Key(*id)),
+            AccessActor::Person { id, .. } => Some(Doer::Person(*id)),
+            AccessActor::Nobody => None,
+            AccessActor::Operator { .. } => return true,
+        };
         let now = self.clock.now();
         let mut state = self.lock();
-        let of_key = state.refused.entry(id).or_insert_with(|| Refused::since(now, party));
+        let of_key = state.refused.entry(doer).or_insert_with(|| Refused::since(now, actor.clone()));
         of_key.adds_row(now)
     }
 
@@ -306,6 +312,7 @@ impl ActorAccesses {
             order,
             orders: None,
             position: None,
+            subject: None,
             actor: self.actor.clone(),
             address: None,
             request_id: None,

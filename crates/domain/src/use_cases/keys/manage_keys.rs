@@ -7,6 +7,7 @@ use time::{Duration, OffsetDateTime};
 use crate::{
     api_key::{ApiKey, ApiKeyId, ClientId, KeyEvent, NewApiKey, Party, PresentedKey, Rate, Scopes},
     order::{EmailAddress, SigningServiceId},
+    person::Caller,
     ports::{ApiKeyRepo, Clock, Entropy, StoreError},
     use_cases::{
         keys::key_cache::KeyCache,
@@ -186,9 +187,11 @@ impl ManageKeys {
         Ok(key)
     }
 
-    /// Returns whether a key still is valid, of a request that takes long. A change on another instance takes
-    /// effect within five seconds. If the store does not answer, the request goes on.
-    pub async fn is_still_valid(&self, key: &ApiKey) -> bool {
+    /// Returns whether the key of a request that takes long still is valid. A change on another instance takes
+    /// effect within five seconds. If the store does not answer, the request goes on, and so does that of a session:
+    /// once admitted, it ends.
+    pub async fn is_still_valid(&self, caller: &Caller) -> bool {
+        let (Some(key), None) = (caller.key(), caller.session()) else { return true };
         let (lookup, now) = (&key.key.lookup, self.clock.now());
         let known = match self.cache.get(lookup, now) {
             Some(known) => known,
@@ -205,9 +208,9 @@ impl ManageKeys {
         known.is_valid(now)
     }
 
-    /// Returns the name of the client of a key; `None` for a key of a signing service.
-    pub async fn client_name(&self, key: &ApiKey) -> Result<Option<String>, StoreError> {
-        let Party::Client(client) = key.party() else { return Ok(None) };
+    /// Returns the name of a client; `None` for a signing service.
+    pub async fn client_name(&self, party: Party) -> Result<Option<String>, StoreError> {
+        let Party::Client(client) = party else { return Ok(None) };
         let first = self.keys.first_of(client).await?;
         Ok(first.map(|first| first.client_name().to_owned()))
     }
