@@ -25,8 +25,7 @@ use domain::{
     ports::{
         MockAccessLog, MockApiKeyRepo, MockBlobStore, MockClock, MockEntropy,
         MockIdempotencyLedger, MockOrderReader, MockOrderRepo, MockRejectedLog, MockSecretBox,
-        MockServiceRepo,
-        MockUploadLedger, MockWebhookQueue, MockWebhookRepo, MockWebhookSender,
+        MockServiceRepo, MockUploadLedger, MockWebhookQueue, MockWebhookRepo, MockWebhookSender,
     },
     use_cases::{
         accesses::{

@@ -20,8 +20,8 @@ use domain::{
     ports::{
         AccessLog, ApiKeyRepo, Attempted, DatabaseTime, DeliveryQueue, Dispatch, ErasureOutcome,
         EventId, IdempotencyLedger, InstallationRepo, Lease, NewOrder, OrderAdmin, OrderReader,
-        OrderRepo, Outbox, QueueStats, RejectedLog, ServiceRepo, Settlement, StoreError, UploadLedger,
-        WebhookQueue, WebhookRepo, WriteError, error_chain,
+        OrderRepo, Outbox, QueueStats, RejectedLog, ServiceRepo, Settlement, StoreError,
+        UploadLedger, WebhookQueue, WebhookRepo, WriteError, error_chain,
     },
 };
 use futures_util::future::join_all;

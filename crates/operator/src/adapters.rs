@@ -14,8 +14,8 @@ use anyhow::{Context as _, Result, ensure};
 use domain::{
     ports::{
         AccessLog, ApiKeyRepo, BlobStore, DatabaseTime, DeliveryQueue, IdempotencyLedger,
-        InstallationRepo, Notifier, OrderAdmin, OrderReader, OrderRepo, Outbox, RejectedLog, ServiceRepo,
-        UploadLedger, WebhookQueue, WebhookRepo, WebhookSender, error_chain,
+        InstallationRepo, Notifier, OrderAdmin, OrderReader, OrderRepo, Outbox, RejectedLog,
+        ServiceRepo, UploadLedger, WebhookQueue, WebhookRepo, WebhookSender, error_chain,
     },
     use_cases::{
         installations::Installations, keys::manage_keys::ManageKeys,
