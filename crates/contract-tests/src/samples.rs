@@ -18,6 +18,7 @@ use domain::{
         StoredOrder,
     },
     ports::{
+<<<<<<< .merge_file_Cfj8eo
 AccessLog,
 ApiKeyRepo,
 Attempted,
@@ -45,6 +46,12 @@ WebhookRepo,
 WriteError,
 error_chain,
 RejectedLog,
+=======
+        AccessLog, ApiKeyRepo, Attempted, DatabaseTime, DeliveryQueue, Dispatch, ErasureOutcome,
+        EventId, IdempotencyLedger, InstallationRepo, Lease, NewOrder, OrderAdmin, OrderReader,
+        OrderRepo, Outbox, QueueStats, RejectedLog, ServiceRepo, Settlement, StoreError,
+        UploadLedger, WebhookQueue, WebhookRepo, WriteError, error_chain,
+>>>>>>> .merge_file_XPDyyr
     },
 };
 use futures_util::future::join_all;

@@ -13,6 +13,7 @@ use adapter_sqlite::SqliteStore;
 use anyhow::{Context as _, Result, ensure};
 use domain::{
     ports::{
+<<<<<<< .merge_file_7KpKMD
 AccessLog,
 ApiKeyRepo,
 BlobStore,
@@ -33,6 +34,11 @@ WebhookRepo,
 WebhookSender,
 error_chain,
 RejectedLog,
+=======
+        AccessLog, ApiKeyRepo, BlobStore, DatabaseTime, DeliveryQueue, IdempotencyLedger,
+        InstallationRepo, Notifier, OrderAdmin, OrderReader, OrderRepo, Outbox, RejectedLog,
+        ServiceRepo, UploadLedger, WebhookQueue, WebhookRepo, WebhookSender, error_chain,
+>>>>>>> .merge_file_88isBO
     },
     use_cases::{
         installations::Installations, keys::manage_keys::ManageKeys,

@@ -4,7 +4,7 @@ use time::OffsetDateTime;
 
 use crate::{
     api_key::{ApiKey, Owner},
-    document::StoredDocument,
+    document::{DocumentCounts, StoredDocument},
     idempotency::{Answered, Attempt},
     order::{
         ChangeKind, OrderId, OrderRequest, OrderStatus, ParsedOrder, Refusal, StoredOrder, Upsert,
@@ -251,7 +251,7 @@ fn as_of(mut order: StoredOrder, at: OffsetDateTime) -> ListedOrder {
         };
         documents.iter().filter(is_stored).count()
     };
-    let counts = (stored(&order.documents), stored(&order.signed_documents));
+    let (documents, signed) = (stored(&order.documents), stored(&order.signed_documents));
     // The retention changes no version.
     let of_people = order.changes.iter().filter(|it| it.kind != ChangeKind::DocumentsErased);
     let noted = order.notes.iter().map(|note| note.at);
@@ -259,8 +259,9 @@ fn as_of(mut order: StoredOrder, at: OffsetDateTime) -> ListedOrder {
     let versions = of_people.map(|change| change.at).chain(noted).chain(added);
     let last = versions.filter(|version| *version <= at).max();
     order.updated_at = last.unwrap_or(order.created_at);
-    let (documents, signed_documents) = counts;
-    ListedOrder { documents, signed_documents, ..ListedOrder::from(order) }
+    let listed = ListedOrder::from(order);
+    let counts = DocumentCounts { documents, signed, ..listed.counts };
+    ListedOrder { counts, ..listed }
 }
 
 #[cfg(test)]
