@@ -13,32 +13,10 @@ use adapter_sqlite::SqliteStore;
 use anyhow::{Context as _, Result, ensure};
 use domain::{
     ports::{
-<<<<<<< .merge_file_7KpKMD
-AccessLog,
-ApiKeyRepo,
-BlobStore,
-ChangeFeed,
-DatabaseTime,
-DeliveryQueue,
-IdempotencyLedger,
-InstallationRepo,
-Notifier,
-OrderAdmin,
-OrderReader,
-OrderRepo,
-Outbox,
-ServiceRepo,
-UploadLedger,
-WebhookQueue,
-WebhookRepo,
-WebhookSender,
-error_chain,
-RejectedLog,
-=======
-        AccessLog, ApiKeyRepo, BlobStore, DatabaseTime, DeliveryQueue, IdempotencyLedger,
-        InstallationRepo, Notifier, OrderAdmin, OrderReader, OrderRepo, Outbox, RejectedLog,
-        ServiceRepo, UploadLedger, WebhookQueue, WebhookRepo, WebhookSender, error_chain,
->>>>>>> .merge_file_88isBO
+        AccessLog, ApiKeyRepo, BlobStore, ChangeFeed, DatabaseTime, DeliveryQueue,
+        IdempotencyLedger, InstallationRepo, Notifier, OrderAdmin, OrderReader, OrderRepo, Outbox,
+        RejectedLog, ServiceRepo, UploadLedger, WebhookQueue, WebhookRepo, WebhookSender,
+        error_chain,
     },
     use_cases::{
         installations::Installations, keys::manage_keys::ManageKeys,
