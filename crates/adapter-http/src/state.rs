@@ -10,8 +10,7 @@ use domain::{
     use_cases::{
         add_documents::AddDocuments, add_note::AddNote, change_order::ChangeOrder,
         create_order::CreateOrder, notaries::ListNotaries, read_order::ReadOrder,
-        rejected::count_rejected::CountRejected,
-        services::ListServices,
+        rejected::count_rejected::CountRejected, services::ListServices,
         webhooks::manage_webhooks::ManageWebhooks, withdraw_document::WithdrawDocument,
     },
 };

@@ -23,19 +23,9 @@ use domain::{
     idempotency::DEFAULT_RETENTION,
     order::OrderId,
     ports::{
-MockAccessLog,
-MockApiKeyRepo,
-MockBlobStore,
-MockChangeFeed,
-MockClock,
-MockEntropy,
-MockIdempotencyLedger,
-MockOrderReader,
-MockOrderRepo,
-MockSecretBox,
-MockServiceRepo,
-MockRejectedLog,
-        MockUploadLedger, MockWebhookQueue, MockWebhookRepo, MockWebhookSender,
+        MockAccessLog, MockApiKeyRepo, MockBlobStore, MockChangeFeed, MockClock, MockEntropy,
+        MockIdempotencyLedger, MockOrderReader, MockOrderRepo, MockRejectedLog, MockSecretBox,
+        MockServiceRepo, MockUploadLedger, MockWebhookQueue, MockWebhookRepo, MockWebhookSender,
     },
     use_cases::{
         accesses::{

@@ -200,11 +200,8 @@ mod tests {
             .into(),
             request_ids: vec!["0f1e2d".to_owned(), "4c5b6a".to_owned()],
         };
-        let forbidden = RejectedWithCode {
-            requests: 1,
-            faults: [].into(),
-            request_ids: vec!["77".to_owned()],
-        };
+        let forbidden =
+            RejectedWithCode { requests: 1, faults: [].into(), request_ids: vec!["77".to_owned()] };
         let mail = parsed(&Notice::Rejected(RejectedNotice {
             key: ApiKeyId(3),
             name: "closing desk".to_owned(),

@@ -22,7 +22,7 @@ use sql_rows::migrations::{
 use crate::{ConnectError, connect::Server};
 
 /// The migrations, oldest first: a version, and its statements.
-const MIGRATIONS: [(&str, &str); 9] = [
+const MIGRATIONS: [(&str, &str); 12] = [
     ("20261129100000", include_str!("../../../migrations/postgres/20261129100000_create/up.sql")),
     (
         "20261129140000",
@@ -47,10 +47,12 @@ const MIGRATIONS: [(&str, &str); 9] = [
         include_str!("../../../migrations/postgres/20261129170200_webhook_bodies/up.sql"),
     ),
     ("20261130100000", include_str!("../../../migrations/postgres/20261130100000_changes/up.sql")),
+    ("20261130150000", include_str!("../../../migrations/postgres/20261130150000_mails/up.sql")),
     (
         "20261130300000",
         include_str!("../../../migrations/postgres/20261130300000_rejected_requests/up.sql"),
     ),
+    ("20261130400000", include_str!("../../../migrations/postgres/20261130400000_lists/up.sql")),
 ];
 
 /// Makes instances that start at once in one schema migrate one after the other. The number is `nota`

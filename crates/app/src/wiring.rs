@@ -207,10 +207,7 @@ impl Parts {
                 idempotency_retention: settings.idempotency_retention(),
             }),
             rejected: self.rejected.clone(),
-            list_notaries: ListNotaries {
-                reader: storage.reader.clone(),
-                clock: clock.clone(),
-            },
+            list_notaries: ListNotaries { reader: storage.reader.clone(), clock: clock.clone() },
             list_services: ListServices { services: storage.services.clone() },
             change_order: Audited::new(ChangeOrder {
                 orders: storage.orders.clone(),

@@ -141,7 +141,7 @@ pub fn keys_to_tell(claim: MailClaim) -> _ {
         .filter(is_free)
         .order(rejected_requests::at)
         .select(api_keys::id)
-        .limit(1)
+        .limit(1_i64)
 }
 
 fn farthest_claim(now: OffsetDateTime) -> Utc {

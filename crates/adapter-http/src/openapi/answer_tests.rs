@@ -6,7 +6,9 @@ use contract_tests::samples::{maximal_request, minimal_request};
 use domain::{
     access::AccessKind,
     api_key::Scope,
-order::{Actor, ChangeKind, OrderRequest, OrderStatus, feed::OTHER_KINDS, attention::Attention},
+    order::{
+        Actor, ChangeKind, OrderRequest, OrderStatus, attention::Attention, feed::OTHER_KINDS,
+    },
     webhook::{DisabledBy, EventType},
 };
 use serde_json::{Value, json};

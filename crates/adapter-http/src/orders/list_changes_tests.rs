@@ -114,7 +114,9 @@ async fn parameter_at_fault_is_named() {
 
 #[actix_web::test]
 async fn feed_needs_the_scope_of_reads() {
-    let without: fn(&mut NewApiKey) = |key| key.scopes = [Scope::OrdersCreate].into();
+    let without: fn(&mut NewApiKey) = |key| {
+        key.scopes = [Scope::OrdersCreate].into_iter().collect();
+    };
     let answer = Ports::with_key(without).api().send(TestApi::get(PATH)).await;
     answer.problem(403, "forbidden");
 }

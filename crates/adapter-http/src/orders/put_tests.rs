@@ -2,7 +2,7 @@ use actix_web::{http::Method, test::TestRequest};
 use contract_tests::samples::{minimal_request, new_order, stored};
 use domain::{
     access::AccessKind,
-    api_key::Scope,
+    api_key::{Rate, Scope},
     idempotency::{Answered, KeyUse},
     order::{OrderCommand, OrderId, OrderStatus, SigningServiceId, StoredOrder},
     ports::{Changed, ListedOrder, MaybeErased, Page, WriteError},
@@ -44,7 +44,7 @@ async fn order_is_created_with_its_address() {
             assert_eq!(new.only_after, Some(after));
             Ok(OrderId(9))
         });
-        let api = ports.api();
+        let api = Ports { rate: Rate { per_second: 9, burst: 9 }, ..ports }.api();
         let answer = api.send(put(PATH)).await;
         assert_eq!((answer.status.as_u16(), answer.header("location")), (201, "/api/order/9"));
         assert_eq!(answer.body["order_id"], 9);

@@ -3,9 +3,7 @@
 use domain::{
     delivery::{Audience, Extent, MailContent, MailSubject, Notification},
     document::stored_count,
-    order::{
-        Contact, EmailAddress, Money, Notary, Order, SigningLocation, StoredOrder,
-    },
+    order::{Contact, EmailAddress, Money, Notary, Order, SigningLocation, StoredOrder},
     request::phone_parts,
 };
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};

@@ -73,9 +73,7 @@ pub(crate) fn render(sender: &Sender, notification: &Notification) -> Result<Mes
     };
     let order = &stored.order;
     let appointment = match notification.extent {
-        Extent::Whole => {
-            Some((appointment(&order.appointment).map_err(permanent)?, place(order)))
-        }
+        Extent::Whole => Some((appointment(&order.appointment).map_err(permanent)?, place(order))),
         Extent::EndOnly => None,
     };
     let content = Content {

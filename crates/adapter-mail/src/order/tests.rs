@@ -565,8 +565,7 @@ fn documents_of_a_mail_are_those_of_now() {
     };
     let mut mail = Notification { audience: Audience::Service, ..notification() };
     let text = added(vec![0, 1], &mail, MailSubject::DocumentsAdded);
-    let expected =
-        "The client has added 2 documents: Deed_of_Trust.pdf, Closing_Disclosure.docx.";
+    let expected = "The client has added 2 documents: Deed_of_Trust.pdf, Closing_Disclosure.docx.";
     assert!(text.contains(expected), "{text}");
 
     for new in ["Redraw.pdf", "Second.pdf"] {
@@ -576,7 +575,8 @@ fn documents_of_a_mail_are_those_of_now() {
     mail.order.documents[0].replaced_by = Some(2);
     mail.order.documents[1].replaced_by = Some(3);
     let text = added(vec![2], &mail, MailSubject::DocumentReplaced);
-    let expected = "The client has replaced Deed_of_Trust.pdf. Please print the new one, Redraw.pdf.";
+    let expected =
+        "The client has replaced Deed_of_Trust.pdf. Please print the new one, Redraw.pdf.";
     assert!(text.contains(expected), "{text}");
     let text = added(vec![2, 3], &mail, MailSubject::DocumentReplaced);
     let expected = "The client has replaced 2 documents: Deed_of_Trust.pdf, \
@@ -586,7 +586,8 @@ fn documents_of_a_mail_are_those_of_now() {
     mail.order.documents[2].replaced_by = Some(3);
     mail.order.documents[1].replaced_by = None;
     let text = added(vec![2, 3], &mail, MailSubject::DocumentReplaced);
-    let expected = "The client has replaced Deed_of_Trust.pdf. Please print the new one, Second.pdf.";
+    let expected =
+        "The client has replaced Deed_of_Trust.pdf. Please print the new one, Second.pdf.";
     assert!(text.contains(expected), "{text}");
 
     for (position, is_fetched) in [(0, true), (1, false)] {

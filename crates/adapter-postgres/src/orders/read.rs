@@ -271,7 +271,8 @@ pub(crate) async fn find_each(
     });
     let mut found: Vec<FoundOrder> = found.collect();
     let whole = found.iter_mut().filter_map(|(_, order)| order.as_mut().ok());
-    let has_news = |order: &&mut StoredOrder| OrderStatus::TOLD_WITH_HISTORY.contains(&order.status);
+    let has_news =
+        |order: &&mut StoredOrder| OrderStatus::TOLD_WITH_HISTORY.contains(&order.status);
     let mut with_changes: Vec<_> = whole.filter(has_news).collect();
     match load_changes(connection, &mut with_changes).await {
         Err(Failure::Unreadable(_)) => find_alone(connection, ids).await,
@@ -304,7 +305,8 @@ async fn find_for_news(
     let mut rows = rows.map_err(|error| unreadable_order::<Failure>(error, &id.0))?;
     let Some((order, documents)) = rows.pop() else { return Ok(None) };
     let mut order = order.into_maybe_erased(documents)?.whole();
-    let has_news = |order: &&mut StoredOrder| OrderStatus::TOLD_WITH_HISTORY.contains(&order.status);
+    let has_news =
+        |order: &&mut StoredOrder| OrderStatus::TOLD_WITH_HISTORY.contains(&order.status);
     if let Some(order) = order.as_mut().filter(has_news) {
         load_changes(connection, &mut [order]).await?;
     }

@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use contract_tests::samples::{
-    LIVE, NOW, WEBHOOK_SLOTS, delivery, hold, mails, new_endpoint,
-};
+use contract_tests::samples::{LIVE, NOW, WEBHOOK_SLOTS, delivery, hold, mails, new_endpoint};
 use domain::{
     api_key::{ClientId, Owner, Party},
     delivery::{DeliveryId, MailSubject, NewDelivery},

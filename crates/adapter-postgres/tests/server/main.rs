@@ -37,13 +37,14 @@ use contract_tests::samples::{
     delivery, document, idempotency_key, key_of, mails, new_order, order_of, settle, to_sign,
 };
 use domain::{
-api_key::{ClientId, Owner, Party, NewApiKey},
+    api_key::{ClientId, NewApiKey, Owner, Party},
     idempotency::IdempotentRequest,
     order::{Actor, Due, OrderId, Retained, SigningServiceId, feed::FeedCursor},
     ports::{
-        AccessFilter, AccessLog, ApiKeyRepo, ChangeFeed, Cursor, DeliveryQueue as _, IdempotencyLedger as _,
-        ListFilter, NewOrder, OrderAdmin, OrderFilter, OrderReader, OrderRepo as _, Outbox as _,
-        PageQuery, Settlement, StoreError, UploadLedger as _, WriteError,
+        AccessFilter, AccessLog, ApiKeyRepo, ChangeFeed, Cursor, DeliveryQueue as _,
+        IdempotencyLedger as _, ListFilter, NewOrder, OrderAdmin, OrderFilter, OrderReader,
+        OrderRepo as _, Outbox as _, PageQuery, Settlement, StoreError, UploadLedger as _,
+        WriteError,
     },
     rejected::Rejected,
 };

@@ -27,7 +27,8 @@ async fn webhook_that_is_added_beside_a_lease_is_due() {
         message_key: "m".to_owned(),
         body: Some("{}".to_owned()),
     };
-    let dispatch = Dispatch { event, mails: Vec::new(), settling: Settling::NONE, webhooks: vec![webhook] };
+    let dispatch =
+        Dispatch { event, mails: Vec::new(), settling: Settling::NONE, webhooks: vec![webhook] };
     let (leasing, watcher) = (outsider(&database).await, outsider(&database).await);
     for is_event in [true, false] {
         // The endpoint is due before the lease, and may have several.

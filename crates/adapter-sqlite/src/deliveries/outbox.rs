@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use async_trait::async_trait;
 use diesel::{prelude::*, sql_query, sql_types::Text, sqlite::SqliteConnection};
 use domain::ports::{Dispatch, Event, EventId, Outbox, StoreError};
+use serde_json::json;
 use sql_rows::{
     Prepared, Utc,
     deliveries::{DeliveryRow, Dispatched, WaitingMail, waiting_mails},
@@ -12,7 +13,6 @@ use sql_rows::{
     pieces, row_limit,
     schema::{deliveries, events, webhook_deliveries},
 };
-use serde_json::json;
 use time::OffsetDateTime;
 
 use crate::{failure::Failure, store::SqliteStore, webhooks::wake};
@@ -47,10 +47,7 @@ impl Outbox for SqliteStore {
 }
 
 /// Returns the mails of orders that further news join.
-fn waiting(
-    connection: &mut SqliteConnection,
-    orders: &[i64],
-) -> Result<Vec<WaitingMail>, Failure> {
+fn waiting(connection: &mut SqliteConnection, orders: &[i64]) -> Result<Vec<WaitingMail>, Failure> {
     if orders.is_empty() {
         return Ok(Vec::new());
     }

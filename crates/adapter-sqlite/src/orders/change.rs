@@ -50,7 +50,8 @@ pub(super) fn change(
         store_access(connection, request.access.as_ref())?;
     }
     if let Some(key) = &request.idempotent_request {
-        let (at, range) = before.answer(effects.as_ref(), request.at);
+        let version = amended.as_ref().map(|order| order.stored.updated_at);
+        let (at, range) = before.answer(effects.as_ref(), version, request.at);
         remember(connection, &KeyRow::answered(key, order.0, Utc(at), range))?;
     }
     Ok(match &request.command {

@@ -257,9 +257,8 @@ async fn page_of_the_feed_is_a_range_of_two_indexes() {
             let range = format!("is_test=? AND {key}>? AND {key}<?)");
             let index = format!("INDEX {table}_{index} (");
             let own = |details: &&Vec<String>| details.iter().any(|step| step.contains(&index));
-            let [details] = &plans.values().filter(own).collect::<Vec<_>>()[..] else {
-                panic!("{index} {plans:#?}");
-            };
+            let of_index: Vec<_> = plans.values().filter(own).collect();
+            let [details] = of_index[..] else { panic!("{index} {plans:#?}") };
             let reads_more = |step: &String| step.contains("SCAN") || step.contains("TEMP B-TREE");
             assert!(!details.iter().any(reads_more), "{details:#?}");
             assert!(details.iter().any(|step| step.contains(&range)), "{details:#?}");

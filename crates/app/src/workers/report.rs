@@ -91,7 +91,11 @@ pub(super) fn rejected(mails: Vec<RejectedMail>) {
         let api_key = key.0;
         match mail {
             NoticeOutcome::Told => {
-                tracing::info!(api_key, requests, "the contact of an API key was told of rejected requests");
+                tracing::info!(
+                    api_key,
+                    requests,
+                    "the contact of an API key was told of rejected requests"
+                );
             }
             NoticeOutcome::NoContact => {}
             NoticeOutcome::Failed(error) => tracing::error!(

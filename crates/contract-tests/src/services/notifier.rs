@@ -151,8 +151,7 @@ pub async fn notice_is_a_mail_to_its_recipient(fixture: &dyn NotifierFixture) {
         by_code: [("validation_failed".to_owned(), RejectedWithCode::default())].into(),
         recipient: recipient(),
     };
-    let notices =
-        [Notice::BusyKey(busy), Notice::BusyKey(later), Notice::Rejected(rejected)];
+    let notices = [Notice::BusyKey(busy), Notice::BusyKey(later), Notice::Rejected(rejected)];
     for (notice, mails) in notices.into_iter().zip(3..) {
         for _ in 0..2 {
             fixture.notifier().tell(&notice).await.unwrap();

@@ -6,18 +6,16 @@ use domain::{
     api_key::ClientId,
     delivery::{Audience, Delivery, DeliveryId, MailSubject, NewDelivery, Recipient},
     order::{EmailAddress, OrderId},
-    ports::{
-        Attempted, Begun, Lease, NewOrder, OrderUpdate, QueueStats, Retried, Settlement,
-    },
+    ports::{Attempted, Begun, Lease, NewOrder, OrderUpdate, QueueStats, Retried, Settlement},
 };
 use futures_util::future::join_all;
 use time::{Duration, OffsetDateTime};
 
-use crate::{ForeignChange, order_repo::changing};
 use crate::samples::{
     self, MICROSECOND, NOW, Storage, at_once, create_to_be_named, create_with_uploads, delivery,
     document, mails, names_order, new_order, recipient, stored,
 };
+use crate::{ForeignChange, order_repo::changing};
 
 const LEASE: Duration = Duration::minutes(2);
 

@@ -363,7 +363,8 @@ pub async fn webhooks_of_an_erased_order_lose_their_bodies(storage: &Storage) {
         message_key: "m".to_owned(),
         body: Some("F-1".to_owned()),
     };
-    let dispatched = Dispatch { event, mails: vec![], settling: Settling::NONE, webhooks: vec![webhook] };
+    let dispatched =
+        Dispatch { event, mails: vec![], settling: Settling::NONE, webhooks: vec![webhook] };
     storage.outbox.dispatch(&[dispatched], NOW).await.unwrap();
     let lease = lease_webhooks(storage, NOW).await.remove(0);
     assert_eq!(lease.body.as_deref(), Some("F-1"));

@@ -14,7 +14,8 @@ use time::{Duration, OffsetDateTime};
 use crate::{
     order_repo::{added, addition, changing},
     samples::{
-        self, MICROSECOND, NOW, Storage, WINDOW, at_once, delivery, mails, new_order, record_uploads,
+        self, MICROSECOND, NOW, Storage, WINDOW, at_once, delivery, mails, new_order,
+        record_uploads,
     },
 };
 
@@ -300,10 +301,10 @@ pub async fn news_that_gather_join_the_mail_that_waits(storage: &Storage) {
 pub async fn news_of_a_call_gather(storage: &Storage) {
     let events = several_events(storage).await;
     let settling = Settling::of_secs(30);
-    let dispatches = ["a", "b", "c"].iter().zip(&events).map(|(text, event)| Dispatch {
-        settling,
-        ..samples::mails(*event, vec![note(1, text)])
-    });
+    let dispatches = ["a", "b", "c"]
+        .iter()
+        .zip(&events)
+        .map(|(text, event)| Dispatch { settling, ..samples::mails(*event, vec![note(1, text)]) });
     let dispatches: Vec<_> = dispatches.collect();
     storage.outbox.dispatch(&dispatches, second(50)).await.unwrap();
     assert_eq!(notes(storage).await, [told(&["a", "b", "c"], 75)]);

@@ -61,6 +61,7 @@ pub async fn counts_of_a_key_are_read_by_code(storage: &Storage) {
     storage.rejected.store(&[]).await.unwrap();
 }
 
+/// It is stored again as it is then.
 pub async fn count_that_has_grown_replaces_itself(storage: &Storage) {
     let key = key(storage, true).await;
     let mut grown = count(key, NOW, CODE, 1);
@@ -113,6 +114,7 @@ pub async fn one_of_concurrent_claims_gets_a_key(storage: &Storage) {
     assert_eq!(claimed, [key]);
 }
 
+/// Nobody waits for a clock that was years ahead.
 pub async fn claim_of_a_wrong_clock_does_not_count(storage: &Storage) {
     let key = key(storage, true).await;
     storage.rejected.store(&[count(key, NOW, CODE, 1)]).await.unwrap();
@@ -143,6 +145,7 @@ pub async fn told_requests_are_not_told_again(storage: &Storage) {
     assert_eq!(read, BTreeMap::from([(CODE.to_owned(), 11)]), "a mail changes no count");
 }
 
+/// Those that began before an instant.
 pub async fn old_counts_are_removed(storage: &Storage) {
     let key = ApiKeyId(1);
     let counts = [count(key, NOW, CODE, 1), count(key, NOW + MICROSECOND, CODE, 2)];

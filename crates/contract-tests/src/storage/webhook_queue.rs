@@ -96,7 +96,12 @@ pub async fn webhook_of_an_event_is_due_at_once(storage: &Storage) {
         message_key: "m".to_owned(),
         body: Some("{}".to_owned()),
     };
-    let dispatch = || Dispatch { event, mails: Vec::new(), settling: Settling::NONE, webhooks: vec![webhook.clone()] };
+    let dispatch = || Dispatch {
+        event,
+        mails: Vec::new(),
+        settling: Settling::NONE,
+        webhooks: vec![webhook.clone()],
+    };
     for dispatched in [1, 0] {
         let removed = storage.outbox.dispatch(&[dispatch()], NOW).await.unwrap();
         assert_eq!(removed.len(), dispatched);

@@ -18,7 +18,9 @@ mod withdraw;
 pub use amend::{Amendment, MAX_TOLD};
 pub use before::{DocumentBefore, OrderBefore};
 pub use documents::NewDocuments;
-pub use effects::{AddedDocument, AddedRange, NewEvent, OrderEffects, WithdrawnDocument, FollowingStatus};
+pub use effects::{
+    AddedDocument, AddedRange, FollowingStatus, NewEvent, OrderEffects, WithdrawnDocument,
+};
 pub use erasure::{Age, Due, Retained, erasure_event};
 pub use note::{MAX_NOTES, NewNote};
 pub use refusal::Refusal;

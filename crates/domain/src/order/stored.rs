@@ -406,8 +406,7 @@ mod tests {
         ] {
             let status = changes.last().map(|last| last.status.clone());
             let status = status.unwrap_or(OrderStatus::DID_NOT_SIGN);
-            let order =
-                StoredOrder { changes, status, ..stored_order(OffsetDateTime::UNIX_EPOCH) };
+            let order = StoredOrder { changes, status, ..stored_order(OffsetDateTime::UNIX_EPOCH) };
             assert_eq!(order.reason_of_status(), expected, "{:?}", order.changes);
         }
     }

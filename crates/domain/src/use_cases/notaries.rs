@@ -55,9 +55,7 @@ mod tests {
         let mut reader = MockOrderReader::new();
         reader
             .expect_notaries()
-            .withf(|owner, since| {
-                (*owner, *since) == (SERVICE, datetime!(2025-12-31 12:00 UTC))
-            })
+            .withf(|owner, since| (*owner, *since) == (SERVICE, datetime!(2025-12-31 12:00 UTC)))
             .returning(|_, _| {
                 let known = |number: i64| KnownNotary {
                     notary: Notary { name: format!("N{number}"), phone: None, email: None },

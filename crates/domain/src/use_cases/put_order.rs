@@ -4,7 +4,6 @@ use time::OffsetDateTime;
 
 use crate::{
     api_key::Owner,
-    document::StoredDocument,
     idempotency::{Answered, Attempt},
     order::{
         ChangeKind, OrderId, OrderRequest, OrderStatus, ParsedOrder, Refusal, StoredOrder, Upsert,
@@ -235,7 +234,7 @@ fn note(access: &BegunAccess, outcome: &Result<PutOutcome, OrderError>) {
 }
 
 /// Returns the order as it was at an instant, but for the client's data. The history tells the status, and who the
-/// notary was only by number.
+/// notary was only by number. A document that was withdrawn since does not count.
 fn as_of(mut order: StoredOrder, at: OffsetDateTime) -> ListedOrder {
     order.changes.retain(|change| change.at <= at);
     let (status, notary_id) = order
@@ -246,13 +245,8 @@ fn as_of(mut order: StoredOrder, at: OffsetDateTime) -> ListedOrder {
         order.notary = None;
     }
     (order.status, order.notary_id) = (status, notary_id);
-    let stored = |documents: &[StoredDocument]| {
-        let is_stored = |document: &&StoredDocument| {
-            document.created_at <= at && document.withdrawn_at.is_none_or(|end| end > at)
-        };
-        documents.iter().filter(is_stored).count()
-    };
-    let counts = (stored(&order.documents), stored(&order.signed_documents));
+    order.documents.retain(|document| document.created_at <= at);
+    order.signed_documents.retain(|document| document.created_at <= at);
     // The retention changes no version.
     let of_people = order.changes.iter().filter(|it| it.kind != ChangeKind::DocumentsErased);
     let noted = order.notes.iter().map(|note| note.at);
@@ -260,8 +254,7 @@ fn as_of(mut order: StoredOrder, at: OffsetDateTime) -> ListedOrder {
     let versions = of_people.map(|change| change.at).chain(noted).chain(added);
     let last = versions.filter(|version| *version <= at).max();
     order.updated_at = last.unwrap_or(order.created_at);
-    let (documents, signed_documents) = counts;
-    ListedOrder { documents, signed_documents, ..ListedOrder::from(order) }
+    order.into()
 }
 
 #[cfg(test)]

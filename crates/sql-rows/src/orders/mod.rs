@@ -470,9 +470,10 @@ impl PageRow {
             let actor = Actor::from_name(actor).unwrap_or(Actor::Database);
             LastChange { at: at.0, kind, actor, changed: serde_json::from_str(changed).ok() }
         });
-        let note = self.noted_at.zip(self.note_author).map(|(at, author)| {
-            (at.0, Actor::from_name(&author).unwrap_or(Actor::Database))
-        });
+        let note = self
+            .noted_at
+            .zip(self.note_author)
+            .map(|(at, author)| (at.0, Actor::from_name(&author).unwrap_or(Actor::Database)));
         let news = Some(OrderNews { change: change.unwrap_or_else(created), note });
         Ok(Some(Found { place, order: ListedOrder { news, ..listed } }))
     }

@@ -9,7 +9,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use domain::{order::OrderId, ports::Clock as _};
+use domain::order::OrderId;
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 use tempfile::TempDir;

@@ -82,10 +82,8 @@ async fn contact_of_a_key_is_told_of_rejected_orders_once_an_hour(kind: Kind) {
     let mails = app.mails(3).await;
     assert!(mails.iter().any(|mail| mail.contains("Subject: 1 request of an API key rejected")));
     app.clock.advance(Duration::DAY);
-    eventually_async(async || {
-        client.read("/api/key").await["rejected_last_day"] == json!({})
-    })
-    .await;
+    eventually_async(async || client.read("/api/key").await["rejected_last_day"] == json!({}))
+        .await;
 }
 
 async fn counts_of_rejected_requests_survive_a_restart(kind: Kind) {

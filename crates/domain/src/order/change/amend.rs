@@ -6,7 +6,7 @@ use time::OffsetDateTime;
 
 use super::{
     before::OrderBefore,
-effects::{AddedRange, NewEvent, OrderEffects, FollowingStatus},
+    effects::{AddedRange, FollowingStatus, NewEvent, OrderEffects},
     refusal::Refusal,
 };
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
         EmailAddress, Order,
         event::{EventChange, EventType, MailContent},
         record::OrderColumns,
-stored::{Actor, ChangeKind, OrderStatus, after},
+        stored::{Actor, ChangeKind, OrderStatus, after},
     },
     precondition::OrderPrecondition,
 };
@@ -88,9 +88,8 @@ impl Amendment {
 /// Returns the status that follows from an amendment of an order in a status; `None` if it stays. A confirmation
 /// belongs to its appointment: when or where changes, so the signing service must confirm again.
 fn status_after(status: &OrderStatus, found: &Order, amended: &Order) -> Option<OrderStatus> {
-    let moves = found.appointment != amended.appointment
-        || found.signing.signing_location() != amended.signing.signing_location();
-    (*status == OrderStatus::CONFIRMED && moves).then_some(OrderStatus::ASSIGNED)
+    (*status == OrderStatus::CONFIRMED && found.is_moved_by(amended))
+        .then_some(OrderStatus::ASSIGNED)
 }
 
 #[cfg(test)]
@@ -175,7 +174,8 @@ mod tests {
         found.signing.location = Some(found.signing.signing_location());
         let mut order = found.clone();
         order.signing.property.city = "Austin".to_owned();
-        let new = Amendment { precondition: OrderPrecondition::NONE, order };
+        let precondition = OrderPrecondition::NONE;
+        let new = Amendment { precondition, order, only_open: false };
         assert_eq!(new.decide(&before, NOW).unwrap().unwrap().status, None);
     }
 

@@ -105,15 +105,17 @@ impl OrderBefore {
     }
 
     /// Returns what is stored under the idempotency key of a request at `now` with these effects: the instant as of
-    /// which the order is its answer, and what it added. A request without effects has found the order so.
+    /// which the order is its answer, and what it added. `version` is that of an amended order. A request without
+    /// effects has found the order so.
     pub fn answer(
         &self,
         effects: Option<&OrderEffects>,
+        version: Option<OffsetDateTime>,
         now: OffsetDateTime,
     ) -> (OffsetDateTime, Option<AddedRange>) {
         effects.map_or_else(
             || (now.max(self.updated_at), Some(AddedRange::NOTHING)),
-            |effects| (effects.at.unwrap_or(now), effects.range),
+            |effects| (version.or(effects.at).unwrap_or(now), effects.range),
         )
     }
 
@@ -175,9 +177,12 @@ pub(super) mod tests {
     #[test]
     fn request_that_changes_nothing_is_answered_as_of_the_last_change() {
         for (now, at) in [(NOW, NOW), (SEEN - Duration::HOUR, SEEN)] {
-            assert_eq!(before().answer(None, now), (at, Some(AddedRange::NOTHING)));
+            assert_eq!(before().answer(None, None, now), (at, Some(AddedRange::NOTHING)));
         }
         let changed = OrderEffects { at: Some(NOW), ..OrderEffects::default() };
-        assert_eq!(before().answer(Some(&changed), SEEN), (NOW, None));
+        let later = NOW + Duration::MICROSECOND;
+        for (version, at) in [(None, NOW), (Some(later), later)] {
+            assert_eq!(before().answer(Some(&changed), version, SEEN), (at, None));
+        }
     }
 }

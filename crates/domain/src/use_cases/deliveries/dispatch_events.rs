@@ -232,9 +232,8 @@ impl DispatchEvents {
             MailSubject::Changed => {
                 let is_told = |one: &&Recipient| one.changes_told >= Some(event.created_at);
                 let told: Vec<_> = told.filter(is_told).collect();
-                recipients.retain(|(address, _)| {
-                    !told.iter().any(|one| one.address.is_same_as(address))
-                });
+                recipients
+                    .retain(|(address, _)| !told.iter().any(|one| one.address.is_same_as(address)));
             }
             MailSubject::Cancelled => {
                 for one in told {

@@ -3,11 +3,11 @@ use time::{OffsetDateTime, macros::datetime};
 use super::*;
 use crate::{
     api_key::{ClientId, Owner},
+    document::StoredDocument,
     order::{Actor, OrderId, SigningServiceId, event::NotaryThen, record::OrderColumns},
     ports::{
         EventId, MockDeliveryQueue, MockOutbox, MockServiceRepo, MockWebhookRepo, UnclearRejection,
     },
-    document::StoredDocument,
     test_support::{CountingEntropy, clock, document, endpoint, stored_order},
     webhook::{ChangedOrder, DisabledBy, EndpointId, EventType},
 };

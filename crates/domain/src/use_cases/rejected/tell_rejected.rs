@@ -162,9 +162,8 @@ mod tests {
             assert_eq!(times, (NOW, NOW - Duration::seconds(30), NOW + Duration::minutes(30)));
             Ok(keys.pop())
         });
-        log.expect_untold().returning(|_, _| {
-            Ok(vec![count("validation_failed", "a"), count("forbidden", "b")])
-        });
+        log.expect_untold()
+            .returning(|_, _| Ok(vec![count("validation_failed", "a"), count("forbidden", "b")]));
         let seen = Arc::clone(&ended);
         log.expect_end_claim().returning(move |_, told, next| {
             seen.lock().unwrap().push((told.len(), next - NOW));

@@ -194,7 +194,10 @@ async fn moved_appointment_is_confirmed_no_more(kind: Kind) {
         if expected == "ASSIGNED" {
             assert_eq!(changed["kind"], "changed");
             assert_eq!((&last["kind"], &last["actor"]), (&json!("status"), &json!("client")));
-            assert_eq!((&last["order_status"], &last["at"]), (&json!(expected), &record["updated_at"]));
+            assert_eq!(
+                (&last["order_status"], &last["at"]),
+                (&json!(expected), &record["updated_at"])
+            );
         } else {
             assert_eq!(last["kind"], "changed");
         }

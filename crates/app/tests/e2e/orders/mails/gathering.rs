@@ -63,8 +63,7 @@ async fn changes_of_half_a_minute_have_one_mail(kind: Kind) {
     settle(&app, Duration::seconds(20)).await;
     put_lender(&app, "B bank").await;
     settle(&app, Duration::ZERO).await;
-    let [waiting] =
-        <[_; 1]>::try_from(app.storage().queue.list(false, 10).await.unwrap()).unwrap();
+    let [waiting] = <[_; 1]>::try_from(app.storage().queue.list(false, 10).await.unwrap()).unwrap();
     let wait = waiting.due_at - waiting.created_at;
     assert!((49.9..=50.1).contains(&wait.as_seconds_f64()), "{wait}");
     settle(&app, Duration::seconds(31)).await;
