@@ -196,6 +196,7 @@ async fn access_has_the_key_the_client_and_the_request() {
         order: Some(OrderId(7)),
         orders: None,
         position: Some(2),
+        subject: None,
         actor: AccessActor::Key { id: ApiKeyId(1), party: Party::Service(SigningServiceId(42)) },
         address: "203.0.113.9".parse().ok(),
         request_id: Some("id-of-the-proxy".to_owned()),

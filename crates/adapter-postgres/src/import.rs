@@ -16,7 +16,8 @@ use crate::{failure::Failure, store::PostgresStore};
 /// an order writes to them, so that the two do not wait for each other.
 const LOCK: &str = "LOCK TABLE signing_services, orders, order_changes, order_notes, documents, uploads, \
     events, deliveries, order_recipients, recipient_mails, webhook_endpoints, webhook_deliveries, idempotency_keys, api_keys, \
-    key_events, accesses, access_runs, order_feed, order_feed_position, rejected_requests IN EXCLUSIVE MODE";
+    key_events, accesses, access_runs, order_feed, order_feed_position, rejected_requests, \
+    people, invitations, passkeys, identities IN EXCLUSIVE MODE";
 
 /// Switches the triggers off that write entries of the feed, or on: the source has these entries.
 fn feeding(switch: &str) -> String {
@@ -39,7 +40,7 @@ const MARK_COPY: &str = "INSERT INTO installation (id, database, documents) \
     DO UPDATE SET database = excluded.database, documents = excluded.documents";
 
 /// Tables whose identifiers the database assigns.
-const IDENTITIES: [&str; 10] = [
+const IDENTITIES: [&str; 12] = [
     "orders",
     "order_changes",
     "order_notes",
@@ -50,6 +51,8 @@ const IDENTITIES: [&str; 10] = [
     "webhook_deliveries",
     "api_keys",
     "key_events",
+    "people",
+    "passkeys",
 ];
 
 /// An import in progress: one transaction. Dropping it undoes the import.

@@ -22,7 +22,7 @@ use sql_rows::migrations::{
 use crate::{ConnectError, connect::Server};
 
 /// The migrations, oldest first: a version, and its statements.
-const MIGRATIONS: [(&str, &str); 12] = [
+const MIGRATIONS: [(&str, &str); 13] = [
     ("20261129100000", include_str!("../../../migrations/postgres/20261129100000_create/up.sql")),
     (
         "20261129140000",
@@ -53,6 +53,7 @@ const MIGRATIONS: [(&str, &str); 12] = [
         include_str!("../../../migrations/postgres/20261130300000_rejected_requests/up.sql"),
     ),
     ("20261130400000", include_str!("../../../migrations/postgres/20261130400000_lists/up.sql")),
+    ("20261130600000", include_str!("../../../migrations/postgres/20261130600000_people/up.sql")),
 ];
 
 /// Makes instances that start at once in one schema migrate one after the other. The number is `nota`
@@ -77,7 +78,7 @@ const TRIGGERS: [(&str, &str); 10] = [
 ];
 
 /// The tables that the migrations create, and the rights on them that the service needs.
-const TABLES: [(&str, &str); 21] = [
+const TABLES: [(&str, &str); 27] = [
     ("orders", "SELECT INSERT UPDATE"),
     ("order_changes", "SELECT INSERT UPDATE"),
     ("order_notes", "SELECT INSERT UPDATE"),
@@ -98,6 +99,12 @@ const TABLES: [(&str, &str); 21] = [
     ("accesses", "SELECT INSERT DELETE"),
     ("access_runs", "SELECT INSERT UPDATE DELETE"),
     ("rejected_requests", "SELECT INSERT UPDATE DELETE"),
+    ("people", "SELECT INSERT UPDATE"),
+    ("invitations", "SELECT INSERT UPDATE DELETE"),
+    ("passkeys", "SELECT INSERT UPDATE DELETE"),
+    ("identities", "SELECT INSERT DELETE"),
+    ("sessions", "SELECT INSERT UPDATE DELETE"),
+    ("ceremonies", "SELECT INSERT DELETE"),
     ("installation", "SELECT INSERT UPDATE"),
 ];
 

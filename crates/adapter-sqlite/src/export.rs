@@ -23,8 +23,8 @@ use crate::{
 };
 
 /// The tables of a copy. A row comes after the rows to which it refers. The installation is left out: the
-/// copy is another one.
-pub const EXPORTED_TABLES: [&str; 19] = [
+/// copy is another one. So are sessions and ceremonies: people sign in again.
+pub const EXPORTED_TABLES: [&str; 23] = [
     "signing_services",
     "api_keys",
     "key_events",
@@ -44,6 +44,10 @@ pub const EXPORTED_TABLES: [&str; 19] = [
     "access_runs",
     "order_feed",
     "rejected_requests",
+    "people",
+    "invitations",
+    "passkeys",
+    "identities",
 ];
 
 /// Begins a transaction that ends with the connection. In this mode of locking, it fails while another

@@ -74,6 +74,18 @@ macro_rules! concurrency_contracts {
                 order_is_held_or_erased_never_both,
             );
         }
+        mod person_repo {
+            $crate::obligations!(person_repo, super::$storage().await;
+                first_person_is_invited_once, invitation_is_accepted_once,
+                sign_in_replaces_the_state_of_its_passkey_once, one_admin_of_a_side_stays,
+            );
+        }
+        mod session_repo {
+            $crate::obligations!(session_repo, super::$storage().await;
+                no_session_outlives_a_disabling_at_the_same_time,
+                ceremony_is_taken_once_before_its_end,
+            );
+        }
         mod access_log {
             $crate::obligations!(access_log, super::$storage().await;
                 concurrent_batches_are_all_stored,

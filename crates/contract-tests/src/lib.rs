@@ -120,6 +120,27 @@ macro_rules! contract {
             old_counts_are_removed,
         );
     };
+    (person_repo, $fixture:expr) => {
+        $crate::obligations!(person_repo, $fixture;
+            person_is_found_as_invited, people_are_listed_by_side, first_person_is_invited_once,
+            invitation_is_accepted_once, other_invitations_are_refused,
+            credential_and_identity_belong_to_one_person, identity_is_issuer_and_subject,
+            passkey_is_found_by_its_credential, sign_in_replaces_the_state_of_its_passkey_once,
+            last_way_to_sign_in_stays, person_is_found_as_changed, disabling_ends_sessions,
+            one_admin_of_a_side_stays, erased_person_is_a_former_user,
+            names_of_people_and_keys_are_read,
+        );
+    };
+    (session_repo, $fixture:expr) => {
+        $crate::obligations!(session_repo, $fixture;
+            session_is_found_by_its_token, session_needs_an_active_person_or_a_valid_key,
+            no_session_outlives_a_disabling_at_the_same_time, ended_session_is_not_found,
+            session_ends_the_one_that_it_replaces,
+            use_of_a_session_is_the_last_sight_of_its_person,
+            old_sessions_and_ceremonies_are_removed, ceremony_is_taken_as_it_began,
+            ceremony_is_taken_once_before_its_end,
+        );
+    };
     (database_time, $fixture:expr) => {
         $crate::obligations!(database_time, $fixture;
             clock_of_a_server_runs, newest_instant_is_that_of_the_last_order_key_or_access,
@@ -327,7 +348,8 @@ macro_rules! storage_contracts {
     ($storage:ident) => {
         $crate::storage_contracts!($storage; order_repo, upload_ledger, idempotency_ledger,
             api_key_repo, service_repo, outbox, delivery_queue, webhook_repo, webhook_queue, order_reader,
-            change_feed, order_admin, access_log, rejected_log, database_time, installation_repo);
+            change_feed, order_admin, access_log, rejected_log, person_repo, session_repo, database_time,
+            installation_repo);
     };
     ($storage:ident; $($port:ident),+) => {$(
         mod $port {

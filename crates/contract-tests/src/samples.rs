@@ -20,8 +20,8 @@ use domain::{
     ports::{
         AccessLog, ApiKeyRepo, Attempted, ChangeFeed, DatabaseTime, DeliveryQueue, Dispatch,
         ErasureOutcome, EventId, IdempotencyLedger, InstallationRepo, Lease, NewOrder, OrderAdmin,
-        OrderReader, OrderRepo, Outbox, QueueStats, RejectedLog, ServiceRepo, Settlement,
-        StoreError, UploadLedger, WebhookQueue, WebhookRepo, WriteError, error_chain,
+        OrderReader, OrderRepo, Outbox, PersonRepo, QueueStats, RejectedLog, ServiceRepo,
+        SessionRepo, Settlement, StoreError, UploadLedger, WebhookQueue, WebhookRepo, WriteError, error_chain,
     },
 };
 use futures_util::future::join_all;
@@ -32,12 +32,14 @@ use crate::OtherSystem;
 mod accesses;
 mod commands;
 mod orders;
+mod people;
 mod shapes;
 mod webhooks;
 
 pub use accesses::*;
 pub use commands::*;
 pub use orders::*;
+pub use people::*;
 pub use shapes::*;
 pub use webhooks::*;
 
@@ -71,6 +73,10 @@ pub struct Storage {
     pub accesses: Arc<dyn AccessLog>,
     /// Rejected requests.
     pub rejected: Arc<dyn RejectedLog>,
+    /// People.
+    pub people: Arc<dyn PersonRepo>,
+    /// Sessions.
+    pub sessions: Arc<dyn SessionRepo>,
     /// What the database knows of the time.
     pub time: Arc<dyn DatabaseTime>,
     /// The installation.
@@ -97,6 +103,8 @@ impl Storage {
             + WebhookQueue
             + AccessLog
             + RejectedLog
+            + PersonRepo
+            + SessionRepo
             + DatabaseTime
             + InstallationRepo
             + 'static,
@@ -116,6 +124,8 @@ impl Storage {
             webhook_queue: store.clone(),
             accesses: store.clone(),
             rejected: store.clone(),
+            people: store.clone(),
+            sessions: store.clone(),
             time: store.clone(),
             installation: store,
             other_system: Box::new(other_system),

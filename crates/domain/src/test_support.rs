@@ -136,6 +136,7 @@ pub(crate) fn access_facts() -> AccessFacts {
         order: Some(OrderId(1)),
         orders: None,
         position: None,
+        subject: None,
         actor: AccessActor::Key { id: ApiKeyId(1), party: Party::Client(ClientId(1)) },
         address: None,
         request_id: None,

@@ -15,7 +15,7 @@ use domain::{
     ports::{
         AccessLog, ApiKeyRepo, BlobStore, ChangeFeed, DatabaseTime, DeliveryQueue,
         IdempotencyLedger, InstallationRepo, Notifier, OrderAdmin, OrderReader, OrderRepo, Outbox,
-        RejectedLog, ServiceRepo, UploadLedger, WebhookQueue, WebhookRepo, WebhookSender,
+        PersonRepo, RejectedLog, ServiceRepo, SessionRepo, UploadLedger, WebhookQueue, WebhookRepo, WebhookSender,
         error_chain,
     },
     use_cases::{
@@ -58,6 +58,10 @@ pub struct Storage {
     pub accesses: Arc<dyn AccessLog>,
     /// Stores counts of rejected requests.
     pub rejected: Arc<dyn RejectedLog>,
+    /// Stores people.
+    pub people: Arc<dyn PersonRepo>,
+    /// Stores sessions.
+    pub sessions: Arc<dyn SessionRepo>,
     /// Stores API keys.
     pub keys: Arc<dyn ApiKeyRepo>,
     /// Stores the records of signing services.
@@ -134,6 +138,8 @@ impl Storage {
             + IdempotencyLedger
             + AccessLog
             + RejectedLog
+            + PersonRepo
+            + SessionRepo
             + ApiKeyRepo
             + ServiceRepo
             + Outbox

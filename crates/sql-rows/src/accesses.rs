@@ -12,6 +12,7 @@ use domain::{
     },
     api_key::{ApiKeyId, ClientId, Party},
     order::{OrderId, SigningServiceId},
+    person::PersonId,
     ports::BusyKey,
 };
 use time::{OffsetDateTime, PrimitiveDateTime};
@@ -45,19 +46,27 @@ pub struct AccessRow {
     pub outcome: String,
     /// The order of a refused request of a key, until a statement has found that its party is a side of it.
     pub asked_order_id: Option<i64>,
+    pub person_id: Option<i64>,
+    pub subject_id: Option<i64>,
 }
 
 impl From<&Access> for AccessRow {
     fn from(access: &Access) -> Self {
         let Access { id, facts, outcome } = access;
-        let (key, operator) = match &facts.actor {
-            AccessActor::Key { id, party } => (Some((id.0, stored_party(*party))), None),
-            AccessActor::Operator { command, user } => {
-                (None, Some((command.clone(), user.clone())))
+        let (mut api_key_id, mut person_id, mut party) = (None, None, None);
+        let (mut command, mut os_user) = (None, None);
+        match &facts.actor {
+            AccessActor::Key { id, party: of } => {
+                (api_key_id, party) = (Some(id.0), Some(stored_party(*of)));
             }
-        };
-        let (api_key_id, party) = key.unzip();
-        let (command, os_user) = operator.unzip();
+            AccessActor::Person { id, party: of } => {
+                (person_id, party) = (Some(id.0), Some(stored_party(*of)));
+            }
+            AccessActor::Operator { command: by, user } => {
+                (command, os_user) = (Some(by.clone()), Some(user.clone()));
+            }
+            AccessActor::Nobody => {}
+        }
         let order = facts.order.map(|order| order.0);
         let (order_id, asked_order_id) =
             if facts.are_refused(outcome) { (None, order) } else { (order, None) };
@@ -77,6 +86,8 @@ impl From<&Access> for AccessRow {
             request_id: facts.request_id.clone(),
             outcome: outcome.clone(),
             asked_order_id,
+            person_id,
+            subject_id: facts.subject,
         }
     }
 }
@@ -86,10 +97,11 @@ impl AccessRow {
     /// hide the list.
     pub fn into_access(self) -> Access {
         let count = |stored: Option<i64>| stored.and_then(|stored| u32::try_from(stored).ok());
-        let actor = match (self.api_key_id, self.party) {
-            (Some(id), Some(party)) => {
-                AccessActor::Key { id: ApiKeyId(id), party: party_of(party) }
-            }
+        let party = self.party.map(party_of);
+        let actor = match (self.api_key_id, self.person_id, party) {
+            (Some(id), _, Some(party)) => AccessActor::Key { id: ApiKeyId(id), party },
+            (_, Some(id), Some(party)) => AccessActor::Person { id: PersonId(id), party },
+            _ if self.command.is_none() => AccessActor::Nobody,
             _ => AccessActor::Operator {
                 command: self.command.unwrap_or_default(),
                 user: self.os_user.unwrap_or_default(),
@@ -107,6 +119,7 @@ impl AccessRow {
                 order: self.order_id.or(self.asked_order_id).map(OrderId),
                 orders: count(self.orders),
                 position: count(self.position),
+                subject: self.subject_id,
                 actor,
                 address: self.address.as_deref().and_then(|text| text.parse().ok()),
                 request_id: self.request_id,

@@ -12,7 +12,7 @@ struct Child {
     is_kept: bool,
 }
 
-const CHILDREN: [Child; 18] = [
+const CHILDREN: [Child; 22] = [
     Child {
         table: "orders",
         orphans: "orders without their client",
@@ -103,6 +103,31 @@ const CHILDREN: [Child; 18] = [
             OR successor_id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM api_keys AS k \
                 WHERE k.id = key_events.successor_id AND (k.client_id IS NULL \
                     OR EXISTS (SELECT 1 FROM api_keys AS c WHERE c.id = k.client_id))))",
+        is_kept: false,
+    },
+    Child {
+        table: "people",
+        orphans: "people without their client",
+        condition: "(people.party > 0 AND NOT EXISTS (SELECT 1 FROM api_keys AS c \
+            WHERE c.id = people.party))",
+        is_kept: true,
+    },
+    Child {
+        table: "invitations",
+        orphans: "invitations without their person",
+        condition: "NOT EXISTS (SELECT 1 FROM people WHERE people.id = invitations.person_id)",
+        is_kept: false,
+    },
+    Child {
+        table: "passkeys",
+        orphans: "passkeys without their person",
+        condition: "NOT EXISTS (SELECT 1 FROM people WHERE people.id = passkeys.person_id)",
+        is_kept: false,
+    },
+    Child {
+        table: "identities",
+        orphans: "logins without their person",
+        condition: "NOT EXISTS (SELECT 1 FROM people WHERE people.id = identities.person_id)",
         is_kept: false,
     },
     // Instants of one order increase. What is older belongs to another order, which had its number.

@@ -33,6 +33,8 @@ diesel::table! {
         changes -> BigInt,
         calendar_sequence -> Nullable<BigInt>,
         erased_at -> Nullable<crate::Instant>,
+        person_id -> Nullable<BigInt>,
+        change_doer -> Nullable<BigInt>,
     }
 }
 
@@ -53,6 +55,7 @@ diesel::table! {
         is_erased -> Bool,
         first_downloaded_at -> Nullable<crate::Instant>,
         crc32 -> Nullable<BigInt>,
+        doer -> Nullable<BigInt>,
     }
 }
 
@@ -70,6 +73,7 @@ diesel::table! {
         notary_id -> Nullable<BigInt>,
         actor -> Text,
         reason -> Nullable<Text>,
+        doer -> Nullable<BigInt>,
     }
 }
 
@@ -80,6 +84,7 @@ diesel::table! {
         at -> crate::Instant,
         author -> Text,
         text -> Text,
+        doer -> Nullable<BigInt>,
     }
 }
 
@@ -287,6 +292,8 @@ diesel::table! {
         request_id -> Nullable<Text>,
         outcome -> Text,
         asked_order_id -> Nullable<BigInt>,
+        person_id -> Nullable<BigInt>,
+        subject_id -> Nullable<BigInt>,
     }
 }
 
@@ -307,3 +314,91 @@ diesel::table! {
         documents -> Text,
     }
 }
+
+diesel::table! {
+    people (id) {
+        id -> BigInt,
+        party -> BigInt,
+        name -> Text,
+        email -> Nullable<Text>,
+        role -> Text,
+        handle -> Binary,
+        invited_at -> crate::Instant,
+        accepted_at -> Nullable<crate::Instant>,
+        disabled_at -> Nullable<crate::Instant>,
+        erased_at -> Nullable<crate::Instant>,
+        last_seen_at -> Nullable<crate::Instant>,
+    }
+}
+
+diesel::table! {
+    invitations (token) {
+        token -> Binary,
+        person_id -> BigInt,
+        created_at -> crate::Instant,
+        expires_at -> crate::Instant,
+        used_at -> Nullable<crate::Instant>,
+        withdrawn_at -> Nullable<crate::Instant>,
+    }
+}
+
+diesel::table! {
+    passkeys (id) {
+        id -> BigInt,
+        person_id -> BigInt,
+        credential -> Binary,
+        name -> Text,
+        fixed -> Binary,
+        changing -> Binary,
+        created_at -> crate::Instant,
+        last_used_at -> Nullable<crate::Instant>,
+    }
+}
+
+diesel::table! {
+    identities (issuer, subject) {
+        issuer -> Text,
+        subject -> Text,
+        person_id -> BigInt,
+        created_at -> crate::Instant,
+    }
+}
+
+diesel::table! {
+    sessions (id) {
+        id -> BigInt,
+        token -> Binary,
+        person_id -> Nullable<BigInt>,
+        api_key_id -> Nullable<BigInt>,
+        way -> Text,
+        is_test -> Bool,
+        signed_in_at -> crate::Instant,
+        last_used_at -> crate::Instant,
+        expires_at -> crate::Instant,
+        ended_at -> Nullable<crate::Instant>,
+    }
+}
+
+diesel::table! {
+    ceremonies (token) {
+        token -> Binary,
+        purpose -> Text,
+        invitation -> Nullable<Binary>,
+        person_id -> Nullable<BigInt>,
+        session_id -> Nullable<BigInt>,
+        way -> Text,
+        place -> Text,
+        state -> Binary,
+        expires_at -> crate::Instant,
+    }
+}
+
+diesel::joinable!(invitations -> people (person_id));
+diesel::joinable!(passkeys -> people (person_id));
+diesel::joinable!(identities -> people (person_id));
+diesel::joinable!(sessions -> people (person_id));
+diesel::joinable!(sessions -> api_keys (api_key_id));
+diesel::allow_tables_to_appear_in_same_query!(people, invitations);
+diesel::allow_tables_to_appear_in_same_query!(people, passkeys);
+diesel::allow_tables_to_appear_in_same_query!(people, identities);
+diesel::allow_tables_to_appear_in_same_query!(people, sessions, api_keys);

@@ -92,6 +92,7 @@ fn facts(
         order: identifier(request, "order_id").map(OrderId),
         orders: None,
         position: number(request, "position"),
+        subject: None,
         actor: actor(caller),
         address: peer::address(request, &admission.proxies),
         request_id: Some(RequestId::of(request).id.to_string()),

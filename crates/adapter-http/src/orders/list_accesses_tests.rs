@@ -24,6 +24,7 @@ fn access(number: u64, actor: AccessActor) -> Access {
             order: Some(OrderId(7)),
             orders: None,
             position: Some(2),
+            subject: None,
             actor,
             address: "203.0.113.9".parse().ok().filter(|_| is_key),
             request_id: is_key.then(|| "5a1c".to_owned()),

@@ -1,5 +1,7 @@
-//! Keys, their rejected requests, and records of signing services.
+//! Keys, their rejected requests, records of signing services, people and their sessions.
 
 mod keys;
+mod people;
 mod rejected;
 mod services;
+mod sessions;

@@ -180,7 +180,7 @@ async fn missing_right_to_create_tables_is_named() {
 }
 
 /// The rights of a user that did not create the schema.
-const RIGHTS: [(&str, &[&str]); 24] = [
+const RIGHTS: [(&str, &[&str]); 30] = [
     ("__diesel_schema_migrations", &["SELECT"]),
     ("later_migrations", &["SELECT"]),
     ("installation", &["SELECT", "INSERT", "UPDATE"]),
@@ -205,6 +205,12 @@ const RIGHTS: [(&str, &[&str]); 24] = [
     ("accesses", &["SELECT", "INSERT", "DELETE"]),
     ("access_runs", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
     ("rejected_requests", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
+    ("people", &["SELECT", "INSERT", "UPDATE"]),
+    ("invitations", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
+    ("passkeys", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
+    ("identities", &["SELECT", "INSERT", "DELETE"]),
+    ("sessions", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
+    ("ceremonies", &["SELECT", "INSERT", "DELETE"]),
 ];
 
 #[tokio::test]

@@ -20,6 +20,7 @@ pub fn access(number: u32, order: OrderId) -> Access {
         order: Some(order),
         orders: None,
         position: None,
+        subject: None,
         actor: AccessActor::Key { id: API_KEY, party: Party::Client(CLIENT) },
         address: Some(IpAddr::from([192, 0, 2, 1])),
         request_id: Some(format!("request {number}")),

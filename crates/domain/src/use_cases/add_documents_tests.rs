@@ -4,7 +4,7 @@ use time::{Duration, OffsetDateTime, macros::datetime};
 
 use super::*;
 use crate::{
-    api_key::{ClientId, NewApiKey},
+    api_key::{ApiKey, ClientId, NewApiKey},
     document::DocumentFault,
     idempotency::{Fingerprint, IdempotentRequest, KeyUse},
     order::{Refusal, SigningServiceId, StoredOrder},

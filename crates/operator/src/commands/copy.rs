@@ -38,6 +38,10 @@ const ROWS: [(&str, &str); EXPORTED_TABLES.len()] = [
     ("access_runs", "runs that number accesses"),
     ("order_feed", "changes in the feed"),
     ("rejected_requests", "counts of rejected requests"),
+    ("people", "people"),
+    ("invitations", "invitations"),
+    ("passkeys", "passkeys"),
+    ("identities", "logins of people"),
 ];
 
 /// Returns the numbers of rows of each table, with what they are.

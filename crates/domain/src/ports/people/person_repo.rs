@@ -1,10 +1,12 @@
+use std::collections::BTreeMap;
+
 use async_trait::async_trait;
 use time::OffsetDateTime;
 
 use crate::{
     api_key::Party,
     person::{
-        Credential, CredentialId, Identity, Invitation, NewInvitation, NewPasskey, NewPerson, Passkey,
+        Credential, CredentialId, Doer, Identity, Invitation, NewInvitation, NewPasskey, NewPerson, Passkey,
         PasskeyId, Person, PersonChange, PersonId, PersonRefusal, TokenHash,
     },
     ports::StoreError,
@@ -166,6 +168,9 @@ pub trait PersonRepo: Send + Sync {
 
     /// Returns the person of an identity.
     async fn by_identity(&self, identity: &Identity) -> Result<Option<Person>, StoreError>;
+
+    /// Returns the names of people and keys, erased and revoked ones too.
+    async fn names_of(&self, doers: &[Doer]) -> Result<BTreeMap<Doer, String>, StoreError>;
 
     /// Changes a person by [`PersonChange::decide`], and returns them as they are now. Disabling ends their sessions
     /// and withdraws their open invitations in the same step.

@@ -2,7 +2,6 @@ use async_trait::async_trait;
 use time::OffsetDateTime;
 
 use crate::{
-    api_key::Party,
     person::{Caller, Ceremony, NewSession, PersonId, Session, SessionId, TokenHash},
     ports::StoreError,
 };
@@ -14,8 +13,6 @@ pub enum WhichSessions {
     One(SessionId),
     /// All of a person.
     OfPerson(PersonId),
-    /// Those of the people of a side.
-    OfParty(Party),
     /// All.
     All,
 }

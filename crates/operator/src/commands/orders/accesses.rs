@@ -161,7 +161,7 @@ const OF_TABLE: [Column<'_, Access>; 6] = [
     ("OUTCOME", "", &|access| json!(access.outcome)),
 ];
 
-const COLUMNS: [Column<'_, Access>; 16] = [
+const COLUMNS: [Column<'_, Access>; 18] = [
     ("AT", "", &|access| json!(microsecond(access.id.at))),
     ("RUN", "", &|access| json!(format!("{:x}", access.id.run.0))),
     ("NUMBER", "", &|access| json!(access.id.number)),
@@ -169,35 +169,48 @@ const COLUMNS: [Column<'_, Access>; 16] = [
     ("ORDER ID", "", &|access| json!(access.facts.order.map(|order| order.0))),
     ("ORDERS", "", &|access| json!(access.facts.orders)),
     ("POSITION", "", &|access| json!(access.facts.position)),
-    ("ACTOR", "", &|access| match &access.facts.actor {
-        AccessActor::Key { party: Party::Client(_), .. } => json!("client"),
-        AccessActor::Key { party: Party::Service(_), .. } => json!("service"),
-        AccessActor::Operator { .. } => json!("operator"),
+    ("ACTOR", "", &|access| match (party(access), &access.facts.actor) {
+        (Some(Party::Client(_)), _) => json!("client"),
+        (Some(Party::Service(_)), _) => json!("service"),
+        (None, AccessActor::Nobody) => json!("nobody"),
+        (None, _) => json!("operator"),
     }),
-    ("CLIENT ID", "", &|access| match access.facts.actor {
-        AccessActor::Key { party: Party::Client(client), .. } => json!(client.0),
+    ("CLIENT ID", "", &|access| match party(access) {
+        Some(Party::Client(client)) => json!(client.0),
         _ => Value::Null,
     }),
-    ("SIGNING SERVICE ID", "", &|access| match access.facts.actor {
-        AccessActor::Key { party: Party::Service(service), .. } => json!(service.0),
+    ("SIGNING SERVICE ID", "", &|access| match party(access) {
+        Some(Party::Service(service)) => json!(service.0),
         _ => Value::Null,
     }),
     ("API KEY ID", "", &|access| match access.facts.actor {
         AccessActor::Key { id, .. } => json!(id.0),
-        AccessActor::Operator { .. } => Value::Null,
+        _ => Value::Null,
     }),
     ("COMMAND", "", &|access| match &access.facts.actor {
         AccessActor::Operator { command, .. } => json!(command),
-        AccessActor::Key { .. } => Value::Null,
+        _ => Value::Null,
     }),
     ("USER", "", &|access| match &access.facts.actor {
         AccessActor::Operator { user, .. } => json!(user),
-        AccessActor::Key { .. } => Value::Null,
+        _ => Value::Null,
     }),
     ("ADDRESS", "", &|access| json!(access.facts.address)),
     ("REQUEST ID", "", &|access| json!(access.facts.request_id)),
     ("OUTCOME", "", &|access| json!(access.outcome)),
+    ("PERSON ID", "", &|access| match access.facts.actor {
+        AccessActor::Person { id, .. } => json!(id.0),
+        _ => Value::Null,
+    }),
+    ("SUBJECT ID", "", &|access| json!(access.facts.subject)),
 ];
+
+fn party(access: &Access) -> Option<Party> {
+    match access.facts.actor {
+        AccessActor::Key { party, .. } | AccessActor::Person { party, .. } => Some(party),
+        AccessActor::Operator { .. } | AccessActor::Nobody => None,
+    }
+}
 
 /// Describes what was used: an order, a document as `12/0`, or how many orders.
 fn target(Access { facts, .. }: &Access) -> Option<String> {
@@ -213,7 +226,9 @@ fn target(Access { facts, .. }: &Access) -> Option<String> {
 fn by(access: &Access) -> String {
     match &access.facts.actor {
         AccessActor::Key { id, .. } => format!("key {}", id.0),
+        AccessActor::Person { id, .. } => format!("person {}", id.0),
         AccessActor::Operator { user, .. } => format!("operator {user}"),
+        AccessActor::Nobody => "nobody".to_owned(),
     }
 }
 
@@ -234,6 +249,7 @@ mod tests {
             order: Some(OrderId(1_234_567_890)),
             orders: None,
             position: Some(99),
+            subject: None,
             actor,
             address: Some("2001:db8:1111:2222:3333:4444:5555:6666".parse().unwrap()),
             request_id: Some("=1+1".to_owned()),
@@ -278,15 +294,15 @@ mod tests {
                 "position": 99, "actor": "client", "client_id": 2, "signing_service_id": null,
                 "api_key_id": 4, "command": null, "user": null,
                 "address": "2001:db8:1111:2222:3333:4444:5555:6666", "request_id": "=1+1",
-                "outcome": "idempotency_key_reused",
+                "outcome": "idempotency_key_reused", "person_id": null, "subject_id": null,
             })
         );
         assert_eq!(
             csv(&COLUMNS, &[row], true),
             "at,run,number,kind,order_id,orders,position,actor,client_id,signing_service_id,\
-             api_key_id,command,user,address,request_id,outcome\r\n\
+             api_key_id,command,user,address,request_id,outcome,person_id,subject_id\r\n\
              2026-11-28T16:40:00.123456Z,ff,12,download_all_signed,1234567890,,99,client,2,,4,,,\
-             2001:db8:1111:2222:3333:4444:5555:6666,'=1+1,idempotency_key_reused\r\n"
+             2001:db8:1111:2222:3333:4444:5555:6666,'=1+1,idempotency_key_reused,,\r\n"
         );
     }
 }

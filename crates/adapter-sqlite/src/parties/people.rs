@@ -1,0 +1,406 @@
+//! People, their invitations and their ways to sign in.
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use diesel::{
+    dsl::{exists, select},
+    prelude::*,
+    sqlite::SqliteConnection,
+};
+use domain::{
+    api_key::Party,
+    person::{
+        Credential, CredentialId, Doer, Identity, Invitation, InvitationFault, MAX_PASSKEYS,
+        NewInvitation, NewPasskey, NewPerson, Passkey, PasskeyId, Person, PersonChange, PersonId,
+        PersonRefusal, TokenHash,
+    },
+    ports::{ChangeRights, NewMethod, PersonError, PersonRepo, StoreError},
+};
+use sql_rows::{
+    Utc,
+    people::{
+        ChangedPerson, ErasedPerson, IdentityRow, InvitationRow, NewInvitationRow, NewPasskeyRow,
+        NewPersonRow, PasskeyRow, PersonRow, active_admins, all_people, credential_row, doer_of,
+        identity_row,
+        invitation_row, is_disabled, open_invitations, passkeys_of, people_and_keys, people_of,
+        person_row, unused_credential,
+    },
+    schema::{api_keys, identities, invitations, passkeys, people, sessions},
+};
+use time::OffsetDateTime;
+
+use crate::{failure::Failure, store::SqliteStore};
+
+/// What a transaction has found: a rule may forbid the change, and nothing is written then.
+type Decided<T> = Result<T, PersonRefusal>;
+
+#[async_trait]
+impl PersonRepo for SqliteStore {
+    async fn invite(
+        &self,
+        person: &NewPerson,
+        invitation: &NewInvitation,
+    ) -> Result<PersonId, StoreError> {
+        let (person, invitation) = (person.clone(), invitation.clone());
+        let invite =
+            move |connection: &mut SqliteConnection| add(connection, &person, &invitation);
+        self.transaction(invite).await
+    }
+
+    async fn invite_first(
+        &self,
+        person: &NewPerson,
+        invitation: &NewInvitation,
+    ) -> Result<Option<PersonId>, StoreError> {
+        let (person, invitation) = (person.clone(), invitation.clone());
+        let invite = move |connection: &mut SqliteConnection| {
+            let any = select(exists(people::table.select(people::id)));
+            if any.get_result(connection)? {
+                return Ok(None);
+            }
+            add(connection, &person, &invitation).map(Some)
+        };
+        self.transaction(invite).await
+    }
+
+    async fn invite_again(
+        &self,
+        id: PersonId,
+        rights: ChangeRights,
+        invitation: &NewInvitation,
+    ) -> Result<Person, PersonError> {
+        let invitation = invitation.clone();
+        let invite = move |connection: &mut SqliteConnection| {
+            let Some(person) = find(connection, id, rights)? else {
+                return Ok(Err(PersonRefusal::Unknown));
+            };
+            if is_disabled(&person) {
+                return Ok(Err(PersonRefusal::Disabled));
+            }
+            withdraw(connection, id, invitation.created_at)?;
+            diesel::insert_into(invitations::table)
+                .values(NewInvitationRow::new(id, &invitation))
+                .execute(connection)?;
+            Ok(Ok(person))
+        };
+        decided(self.transaction(invite).await)
+    }
+
+    async fn withdraw_invitations(
+        &self,
+        id: PersonId,
+        rights: ChangeRights,
+        at: OffsetDateTime,
+    ) -> Result<Person, PersonError> {
+        let withdraw_all = move |connection: &mut SqliteConnection| {
+            let Some(person) = find(connection, id, rights)? else {
+                return Ok(Err(PersonRefusal::Unknown));
+            };
+            withdraw(connection, id, at)?;
+            Ok(Ok(person))
+        };
+        decided(self.transaction(withdraw_all).await)
+    }
+
+    async fn invitation(
+        &self,
+        token: TokenHash,
+    ) -> Result<Option<(Invitation, Person)>, StoreError> {
+        let find = move |connection: &mut SqliteConnection| invited(connection, token);
+        self.read(find).await
+    }
+
+    async fn accept(
+        &self,
+        token: TokenHash,
+        method: &NewMethod,
+        at: OffsetDateTime,
+    ) -> Result<Person, PersonError> {
+        let method = method.clone();
+        let accept = move |connection: &mut SqliteConnection| {
+            let Some((invitation, person)) = invited(connection, token)? else {
+                return Ok(Err(InvitationFault::Unknown.into()));
+            };
+            if let Err(fault) = invitation.check(&person, at) {
+                return Ok(Err(fault.into()));
+            }
+            let id = person.id;
+            let added = match &method {
+                NewMethod::Passkey(passkey) => add_passkey(connection, id, passkey)?.map(drop),
+                NewMethod::Login(identity) => add_identity(connection, id, identity, at)?,
+            };
+            if let Err(refusal) = added {
+                return Ok(Err(refusal));
+            }
+            diesel::update(invitation_row(token))
+                .set(invitations::used_at.eq(Some(Utc(at))))
+                .execute(connection)?;
+            let accepted_at = person.accepted_at.unwrap_or(at);
+            diesel::update(people::table.find(id.0))
+                .set(people::accepted_at.eq(Some(Utc(accepted_at))))
+                .execute(connection)?;
+            Ok(Ok(Person { accepted_at: Some(accepted_at), ..person }))
+        };
+        decided(self.transaction(accept).await)
+    }
+
+    async fn add_passkey(
+        &self,
+        id: PersonId,
+        passkey: &NewPasskey,
+    ) -> Result<PasskeyId, PersonError> {
+        let passkey = passkey.clone();
+        let add = move |connection: &mut SqliteConnection| {
+            match find(connection, id, ChangeRights::OPERATOR)? {
+                None => Ok(Err(PersonRefusal::Unknown)),
+                Some(person) if is_disabled(&person) => Ok(Err(PersonRefusal::Disabled)),
+                Some(_) => add_passkey(connection, id, &passkey),
+            }
+        };
+        decided(self.transaction(add).await)
+    }
+
+    async fn find(&self, id: PersonId) -> Result<Option<Person>, StoreError> {
+        Ok(self.select(people::table.find(id.0), PersonRow::into_person).await?.pop())
+    }
+
+    async fn list(&self, party: Option<Party>) -> Result<Vec<Person>, StoreError> {
+        match party {
+            Some(party) => self.select(people_of(party), PersonRow::into_person).await,
+            None => self.select(all_people(), PersonRow::into_person).await,
+        }
+    }
+
+    async fn passkey(
+        &self,
+        credential: &CredentialId,
+    ) -> Result<Option<(Passkey, Person)>, StoreError> {
+        let found = self.select(credential_row(credential), PasskeyRow::into_passkey).await?.pop();
+        let Some(passkey) = found else { return Ok(None) };
+        Ok(PersonRepo::find(self, passkey.person).await?.map(|person| (passkey, person)))
+    }
+
+    async fn passkeys_of(&self, people: &[PersonId]) -> Result<Vec<Passkey>, StoreError> {
+        self.select(passkeys_of(people), PasskeyRow::into_passkey).await
+    }
+
+    async fn identities_of(&self, id: PersonId) -> Result<Vec<Identity>, StoreError> {
+        let own = identities::table.filter(identities::person_id.eq(id.0));
+        let own = own.order((identities::issuer, identities::subject));
+        self.select(own, IdentityRow::into_identity).await
+    }
+
+    async fn use_passkey(
+        &self,
+        before: &Credential,
+        used: &[u8],
+        at: OffsetDateTime,
+    ) -> Result<bool, StoreError> {
+        let changed = (passkeys::changing.eq(used.to_vec()), passkeys::last_used_at.eq(Some(Utc(at))));
+        let used = diesel::update(unused_credential(before)).set(changed);
+        Ok(self.execute(used).await? > 0)
+    }
+
+    async fn remove_passkey(
+        &self,
+        id: PersonId,
+        passkey: PasskeyId,
+        rights: ChangeRights,
+    ) -> Result<(), PersonError> {
+        let remove = move |connection: &mut SqliteConnection| {
+            if find(connection, id, rights)?.is_none() {
+                return Ok(Err(PersonRefusal::Unknown));
+            }
+            let own = passkeys::table.filter(passkeys::person_id.eq(id.0));
+            let of_person: i64 = own.count().get_result(connection)?;
+            let logins = identities::table.filter(identities::person_id.eq(id.0));
+            let logins: i64 = logins.count().get_result(connection)?;
+            let named = own.filter(passkeys::id.eq(passkey.0));
+            let is_there: i64 = named.count().get_result(connection)?;
+            if is_there == 0 {
+                return Ok(Err(PersonRefusal::Unknown));
+            }
+            if of_person + logins <= 1 && !rights.may_leave_none {
+                return Ok(Err(PersonRefusal::LastMethod));
+            }
+            diesel::delete(named).execute(connection)?;
+            Ok(Ok(()))
+        };
+        decided(self.transaction(remove).await)
+    }
+
+    async fn by_identity(&self, identity: &Identity) -> Result<Option<Person>, StoreError> {
+        let identity = identity.clone();
+        let find = move |connection: &mut SqliteConnection| {
+            let found = identity_row(&identity).select(identities::person_id);
+            let id: Option<i64> = found.get_result(connection).optional()?;
+            let Some(id) = id else { return Ok(None) };
+            let row = people::table.find(id).select(PersonRow::as_select());
+            let row = row.get_result(connection).optional()?;
+            Ok(row.map(PersonRow::into_person).transpose()?)
+        };
+        self.read(find).await
+    }
+
+    async fn names_of(&self, doers: &[Doer]) -> Result<BTreeMap<Doer, String>, StoreError> {
+        let (of_people, of_keys) = people_and_keys(doers);
+        let read = move |connection: &mut SqliteConnection| {
+            let names = people::table.filter(people::id.eq_any(of_people));
+            let names: Vec<(i64, String)> =
+                names.select((people::id, people::name)).get_results(connection)?;
+            let mut all: BTreeMap<_, _> =
+                names.into_iter().map(|(id, name)| (doer_of(-id), name)).collect();
+            let names = api_keys::table.filter(api_keys::id.eq_any(of_keys));
+            let names: Vec<(i64, String)> =
+                names.select((api_keys::id, api_keys::name)).get_results(connection)?;
+            all.extend(names.into_iter().map(|(id, name)| (doer_of(id), name)));
+            Ok(all)
+        };
+        self.read_orders(read).await
+    }
+
+    async fn change(
+        &self,
+        id: PersonId,
+        rights: ChangeRights,
+        change: &PersonChange,
+        at: OffsetDateTime,
+    ) -> Result<Person, PersonError> {
+        let change = change.clone();
+        let decide = move |connection: &mut SqliteConnection| {
+            let Some(person) = find(connection, id, rights)? else {
+                return Ok(Err(PersonRefusal::Unknown));
+            };
+            let side = people_of(person.person.party).select(PersonRow::as_select());
+            let side: Vec<PersonRow> = side.get_results(connection)?;
+            let side = side.into_iter().map(PersonRow::into_person).collect::<Result<Vec<_>, _>>()?;
+            let admins = active_admins(&side);
+            let changed = match change.decide(&person, admins, rights.may_leave_none, at) {
+                Ok(changed) => changed,
+                Err(refusal) => return Ok(Err(refusal)),
+            };
+            diesel::update(people::table.find(id.0))
+                .set(ChangedPerson::from(&changed))
+                .execute(connection)?;
+            if changed.disabled_at.is_some() {
+                withdraw(connection, id, at)?;
+                let open = sessions::table.filter(sessions::person_id.eq(id.0));
+                diesel::update(open.filter(sessions::ended_at.is_null()))
+                    .set(sessions::ended_at.eq(Some(Utc(at))))
+                    .execute(connection)?;
+            }
+            Ok(Ok(changed))
+        };
+        decided(self.transaction(decide).await)
+    }
+
+    async fn erase(&self, id: PersonId, at: OffsetDateTime) -> Result<bool, StoreError> {
+        let erase = move |connection: &mut SqliteConnection| {
+            let erased = diesel::update(person_row(id)).set(ErasedPerson::at(at));
+            if erased.execute(connection)? == 0 {
+                return Ok(false);
+            }
+            let of_person = invitations::table.filter(invitations::person_id.eq(id.0));
+            diesel::delete(of_person).execute(connection)?;
+            let of_person = passkeys::table.filter(passkeys::person_id.eq(id.0));
+            diesel::delete(of_person).execute(connection)?;
+            let of_person = identities::table.filter(identities::person_id.eq(id.0));
+            diesel::delete(of_person).execute(connection)?;
+            let of_person = sessions::table.filter(sessions::person_id.eq(id.0));
+            diesel::delete(of_person).execute(connection)?;
+            Ok(true)
+        };
+        self.transaction(erase).await
+    }
+}
+
+fn decided<T>(found: Result<Decided<T>, StoreError>) -> Result<T, PersonError> {
+    Ok(found??)
+}
+
+fn add(
+    connection: &mut SqliteConnection,
+    person: &NewPerson,
+    invitation: &NewInvitation,
+) -> Result<PersonId, Failure> {
+    let added = diesel::insert_into(people::table)
+        .values(NewPersonRow::from(person))
+        .returning(people::id);
+    let id = PersonId(added.get_result(connection)?);
+    diesel::insert_into(invitations::table)
+        .values(NewInvitationRow::new(id, invitation))
+        .execute(connection)?;
+    Ok(id)
+}
+
+/// Returns a person who is not erased, if one with these rights may change them.
+fn find(
+    connection: &mut SqliteConnection,
+    id: PersonId,
+    rights: ChangeRights,
+) -> Result<Option<Person>, Failure> {
+    let row = person_row(id).select(PersonRow::as_select());
+    let row = row.get_result(connection).optional()?;
+    let person = row.map(PersonRow::into_person).transpose()?;
+    Ok(person.filter(|person| rights.party.is_none_or(|party| party == person.person.party)))
+}
+
+fn invited(
+    connection: &mut SqliteConnection,
+    token: TokenHash,
+) -> Result<Option<(Invitation, Person)>, Failure> {
+    let row = invitation_row(token).select(InvitationRow::as_select());
+    let row = row.get_result(connection).optional()?;
+    let Some(invitation) = row.map(InvitationRow::into_invitation).transpose()? else {
+        return Ok(None);
+    };
+    let row = people::table.find(invitation.person.0).select(PersonRow::as_select());
+    let person = row.get_result(connection)?.into_person()?;
+    Ok(Some((invitation, person)))
+}
+
+fn withdraw(
+    connection: &mut SqliteConnection,
+    id: PersonId,
+    at: OffsetDateTime,
+) -> Result<(), Failure> {
+    diesel::update(open_invitations(id))
+        .set(invitations::withdrawn_at.eq(Some(Utc(at))))
+        .execute(connection)?;
+    Ok(())
+}
+
+fn add_passkey(
+    connection: &mut SqliteConnection,
+    id: PersonId,
+    passkey: &NewPasskey,
+) -> Result<Decided<PasskeyId>, Failure> {
+    let own = passkeys::table.filter(passkeys::person_id.eq(id.0));
+    let own: i64 = own.count().get_result(connection)?;
+    if usize::try_from(own).is_ok_and(|own| own >= MAX_PASSKEYS) {
+        return Ok(Err(PersonRefusal::TooManyPasskeys));
+    }
+    let added = diesel::insert_into(passkeys::table)
+        .values(NewPasskeyRow::new(id, passkey))
+        .on_conflict_do_nothing()
+        .returning(passkeys::id);
+    let added: Option<i64> = added.get_result(connection).optional()?;
+    Ok(added.map(PasskeyId).ok_or(PersonRefusal::MethodInUse))
+}
+
+/// A person may accept another invitation by the login that they have.
+fn add_identity(
+    connection: &mut SqliteConnection,
+    id: PersonId,
+    identity: &Identity,
+    at: OffsetDateTime,
+) -> Result<Decided<()>, Failure> {
+    diesel::insert_into(identities::table)
+        .values(IdentityRow::new(id, identity, at))
+        .on_conflict_do_nothing()
+        .execute(connection)?;
+    let of: i64 =
+        identity_row(identity).select(identities::person_id).get_result(connection)?;
+    Ok(if of == id.0 { Ok(()) } else { Err(PersonRefusal::MethodInUse) })
+}

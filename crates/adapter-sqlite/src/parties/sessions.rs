@@ -1,0 +1,172 @@
+//! Sessions, and the ceremonies that begin them.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use diesel::{prelude::*, sql_query, sql_types::BigInt, sqlite::SqliteConnection};
+use domain::{
+    person::{
+        Caller, Ceremony, Doer, Holder, MAX_CEREMONIES, NewSession, PersonState, Session, SessionId,
+        TokenHash,
+    },
+    ports::{SessionRepo, StoreError, WhichSessions},
+};
+use sql_rows::{
+    Utc,
+    api_keys::{ApiKeyRow, valid_key},
+    people::{PersonRow, person_row},
+    row_limit,
+    schema::{api_keys, ceremonies, people, sessions},
+    sessions::{
+        CeremonyRow, NewSessionRow, REMOVE_OLDEST_CEREMONIES, SessionRow, open_ceremony, open_session,
+        open_sessions, person_unseen_since, session_unused_since,
+    },
+};
+use time::OffsetDateTime;
+
+use crate::{failure::Failure, store::SqliteStore};
+
+#[async_trait]
+impl SessionRepo for SqliteStore {
+    async fn add(
+        &self,
+        session: &NewSession,
+        replaces: Option<SessionId>,
+    ) -> Result<Option<Session>, StoreError> {
+        let session = session.clone();
+        let add = move |connection: &mut SqliteConnection| {
+            let at = session.signed_in_at;
+            if !may_begin(connection, session.doer, at)? {
+                return Ok(None);
+            }
+            if let Some(replaced) = replaces {
+                diesel::update(open_sessions(WhichSessions::One(replaced), None))
+                    .set(sessions::ended_at.eq(Some(Utc(at))))
+                    .execute(connection)?;
+            }
+            let added = diesel::insert_into(sessions::table)
+                .values(NewSessionRow::from(&session))
+                .returning(sessions::id);
+            let id = SessionId(added.get_result(connection)?);
+            Ok(Some(Session { id, session, last_used_at: at, ended_at: None }))
+        };
+        self.transaction(add).await
+    }
+
+    async fn find(&self, token: TokenHash) -> Result<Option<Caller>, StoreError> {
+        let find = move |connection: &mut SqliteConnection| {
+            let row = open_session(token).select(SessionRow::as_select());
+            let row = row.get_result(connection).optional()?;
+            let Some(session) = row.map(SessionRow::into_session).transpose()? else {
+                return Ok(None);
+            };
+            let holder = match session.session.doer {
+                Doer::Person(person) => {
+                    let row = people::table.find(person.0).select(PersonRow::as_select());
+                    let row: PersonRow = row.get_result(connection)?;
+                    Holder::Person(Arc::new(row.into_person()?))
+                }
+                Doer::Key(key) => {
+                    let row = api_keys::table.find(key.0).select(ApiKeyRow::as_select());
+                    let row: ApiKeyRow = row.get_result(connection)?;
+                    Holder::Key(Arc::new(row.into_key()?))
+                }
+            };
+            Ok(Some(Caller::of_session(session, holder)))
+        };
+        self.read(find).await
+    }
+
+    async fn list(
+        &self,
+        which: WhichSessions,
+        at: OffsetDateTime,
+    ) -> Result<Vec<Session>, StoreError> {
+        let open = open_sessions(which, None).filter(sessions::expires_at.gt(Utc(at)));
+        self.select(open.order(sessions::id.desc()), SessionRow::into_session).await
+    }
+
+    async fn end(
+        &self,
+        which: WhichSessions,
+        except: Option<SessionId>,
+        at: OffsetDateTime,
+    ) -> Result<usize, StoreError> {
+        let open = diesel::update(open_sessions(which, except));
+        self.execute(open.set(sessions::ended_at.eq(Some(Utc(at))))).await
+    }
+
+    async fn note_uses(&self, uses: &[(SessionId, OffsetDateTime)]) -> Result<(), StoreError> {
+        let uses = uses.to_vec();
+        let note = move |connection: &mut SqliteConnection| {
+            let mut seen = Vec::new();
+            for (id, at) in uses {
+                let used = diesel::update(session_unused_since(id, at))
+                    .set(sessions::last_used_at.eq(Utc(at)))
+                    .returning(sessions::person_id);
+                let used: Option<Option<i64>> = used.get_result(connection).optional()?;
+                seen.extend(used.flatten().map(|person| (person, at)));
+            }
+            for (person, at) in seen {
+                diesel::update(person_unseen_since(person, at))
+                    .set(people::last_seen_at.eq(Some(Utc(at))))
+                    .execute(connection)?;
+            }
+            Ok(())
+        };
+        self.transaction(note).await
+    }
+
+    async fn remove_before(&self, instant: OffsetDateTime) -> Result<(), StoreError> {
+        let old = sessions::table.filter(sessions::expires_at.lt(Utc(instant)));
+        self.execute(diesel::delete(old)).await?;
+        let old = ceremonies::table.filter(ceremonies::expires_at.lt(Utc(instant)));
+        self.execute(diesel::delete(old)).await.map(drop)
+    }
+
+    async fn begin(&self, ceremony: &Ceremony) -> Result<(), StoreError> {
+        let row = CeremonyRow::new(ceremony).map_err(StoreError::Internal)?;
+        let begin = move |connection: &mut SqliteConnection| {
+            diesel::insert_into(ceremonies::table).values(row).execute(connection)?;
+            let oldest = sql_query(REMOVE_OLDEST_CEREMONIES);
+            let oldest = oldest.bind::<BigInt, _>(row_limit(MAX_CEREMONIES));
+            oldest.execute(connection)?;
+            Ok(())
+        };
+        self.transaction(begin).await
+    }
+
+    async fn take(
+        &self,
+        token: TokenHash,
+        now: OffsetDateTime,
+    ) -> Result<Option<Ceremony>, StoreError> {
+        let take = move |connection: &mut SqliteConnection| {
+            let taken = diesel::delete(open_ceremony(token, now)).returning(CeremonyRow::as_returning());
+            let taken: Option<CeremonyRow> = taken.get_result(connection).optional()?;
+            Ok(taken.map(CeremonyRow::into_ceremony).transpose()?)
+        };
+        self.transaction(take).await
+    }
+}
+
+/// Returns whether a session may begin.
+fn may_begin(
+    connection: &mut SqliteConnection,
+    doer: Doer,
+    at: OffsetDateTime,
+) -> Result<bool, Failure> {
+    match doer {
+        Doer::Person(person) => {
+            let row = person_row(person).select(PersonRow::as_select());
+            let row = row.get_result(connection).optional()?;
+            let person = row.map(PersonRow::into_person).transpose()?;
+            Ok(person.is_some_and(|person| person.state() == PersonState::Active))
+        }
+        Doer::Key(key) => {
+            let valid = valid_key(key, at).select(api_keys::id);
+            let valid: Option<i64> = valid.get_result(connection).optional()?;
+            Ok(valid.is_some())
+        }
+    }
+}

@@ -1,0 +1,333 @@
+//! The contract of `PersonRepo`.
+
+use std::collections::BTreeMap;
+
+use domain::{
+    api_key::{ClientId, Party},
+    order::SigningServiceId,
+    person::{
+        Doer, FORMER_USER, Identity, InvitationFault, MAX_PASSKEYS, NewPerson, Person, PersonChange,
+        PersonId, PersonName, PersonRefusal, PersonState, Role, TokenHash,
+    },
+    ports::{ChangeRights, NewMethod, PersonError, WhichSessions},
+};
+use time::{Duration, OffsetDateTime};
+
+use crate::samples::{
+    API_KEY, CLIENT, MICROSECOND, NOW, Storage, api_key, at_once, by_passkey, new_invitation,
+    new_passkey, new_person, new_session, token,
+};
+
+/// The rights of an admin of the sample client.
+const ADMIN: ChangeRights =
+    ChangeRights { party: Some(Party::Client(CLIENT)), may_leave_none: false };
+
+const OTHER_SIDE: ChangeRights =
+    ChangeRights { party: Some(Party::Client(ClientId(CLIENT.0 + 1))), may_leave_none: false };
+
+fn refusal<T: std::fmt::Debug>(outcome: Result<T, PersonError>) -> PersonRefusal {
+    match outcome {
+        Err(PersonError::Refused(refusal)) => refusal,
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn invite(storage: &Storage, role: Role) -> (PersonId, TokenHash) {
+    let invitation = new_invitation();
+    let id = storage.people.invite(&new_person(role), &invitation).await.unwrap();
+    (id, invitation.token)
+}
+
+/// Returns an active person.
+pub(super) async fn active(storage: &Storage, role: Role) -> Person {
+    let (_, token) = invite(storage, role).await;
+    storage.people.accept(token, &by_passkey(), NOW).await.unwrap()
+}
+
+async fn find(storage: &Storage, id: PersonId) -> Person {
+    storage.people.find(id).await.unwrap().unwrap()
+}
+
+fn login(subject: &str) -> Identity {
+    let issuer = "https://login.example/é".to_owned();
+    Identity { issuer, subject: subject.to_owned() }
+}
+
+/// With every field, with no optional one, and of both sides.
+pub async fn person_is_found_as_invited(storage: &Storage) {
+    let party = Party::Service(SigningServiceId(i64::MAX));
+    let sparse = NewPerson { party, email: None, ..new_person(Role::Member) };
+    for person in [new_person(Role::Admin), sparse] {
+        let invitation = new_invitation();
+        let id = storage.people.invite(&person, &invitation).await.unwrap();
+        assert!(id.0 > 0);
+        let found = find(storage, id).await;
+        assert_eq!(found.person, person);
+        assert_eq!((found.state(), found.last_seen_at), (PersonState::Invited, None));
+        let (stored, of) = storage.people.invitation(invitation.token).await.unwrap().unwrap();
+        assert_eq!((stored.invitation, stored.person, of), (invitation, id, found));
+    }
+    assert_eq!(storage.people.find(PersonId(999_999)).await.unwrap(), None);
+    assert_eq!(storage.people.invitation(token()).await.unwrap(), None);
+}
+
+/// Erased people are in no list.
+pub async fn people_are_listed_by_side(storage: &Storage) {
+    let other = NewPerson { party: OTHER_SIDE.party.unwrap(), ..new_person(Role::Member) };
+    let (first, _) = invite(storage, Role::Admin).await;
+    let second = storage.people.invite(&other, &new_invitation()).await.unwrap();
+    let (third, _) = invite(storage, Role::Member).await;
+    let (erased, _) = invite(storage, Role::Member).await;
+    assert!(storage.people.erase(erased, NOW).await.unwrap());
+    for (party, expected) in [
+        (ADMIN.party, vec![first, third]),
+        (OTHER_SIDE.party, vec![second]),
+        (None, vec![first, second, third]),
+        (Some(Party::Service(SigningServiceId(CLIENT.0))), vec![]),
+    ] {
+        let listed = storage.people.list(party).await.unwrap();
+        assert_eq!(listed.iter().map(|person| person.id).collect::<Vec<_>>(), expected);
+    }
+}
+
+pub async fn first_person_is_invited_once(storage: &Storage) {
+    let people = (0..8).map(|_| {
+        let people = storage.people.clone();
+        async move { people.invite_first(&new_person(Role::Admin), &new_invitation()).await.unwrap() }
+    });
+    let invited: Vec<_> = at_once(people).await.into_iter().flatten().collect();
+    assert_eq!(invited.len(), 1);
+    // Not again, whatever became of the first.
+    assert!(storage.people.erase(invited[0], NOW).await.unwrap());
+    let again = storage.people.invite_first(&new_person(Role::Admin), &new_invitation()).await;
+    assert_eq!(again.unwrap(), None);
+}
+
+/// However many use it at once.
+pub async fn invitation_is_accepted_once(storage: &Storage) {
+    let (id, token) = invite(storage, Role::Member).await;
+    let uses = (0..8).map(|_| {
+        let people = storage.people.clone();
+        async move { people.accept(token, &by_passkey(), NOW + MICROSECOND).await }
+    });
+    let (accepted, refused): (Vec<_>, Vec<_>) =
+        at_once(uses).await.into_iter().partition(Result::is_ok);
+    let [accepted] = <[_; 1]>::try_from(accepted).unwrap();
+    let accepted = accepted.unwrap();
+    assert_eq!((accepted.id, accepted.state()), (id, PersonState::Active));
+    assert_eq!(accepted.accepted_at, Some(NOW + MICROSECOND));
+    assert_eq!(find(storage, id).await, accepted);
+    for outcome in refused {
+        assert_eq!(refusal(outcome), InvitationFault::Used.into());
+    }
+    // The others have left nothing.
+    assert_eq!(storage.people.passkeys_of(&[id]).await.unwrap().len(), 1);
+}
+
+/// It tells why.
+pub async fn other_invitations_are_refused(storage: &Storage) {
+    let accept = async |token, at: OffsetDateTime| {
+        refusal(storage.people.accept(token, &by_passkey(), at).await)
+    };
+    assert_eq!(accept(token(), NOW).await, InvitationFault::Unknown.into());
+    let (id, invitation) = invite(storage, Role::Member).await;
+    assert_eq!(accept(invitation, NOW + Duration::days(7)).await, InvitationFault::Expired.into());
+    storage.people.withdraw_invitations(id, ADMIN, NOW).await.unwrap();
+    assert_eq!(accept(invitation, NOW).await, InvitationFault::Withdrawn.into());
+    let again = new_invitation();
+    storage.people.invite_again(id, ADMIN, &again).await.unwrap();
+    let newest = new_invitation();
+    storage.people.invite_again(id, ADMIN, &newest).await.unwrap();
+    assert_eq!(accept(again.token, NOW).await, InvitationFault::Withdrawn.into());
+    storage.people.accept(newest.token, &by_passkey(), NOW).await.unwrap();
+    let disabled = PersonChange { is_disabled: Some(true), ..PersonChange::default() };
+    let (other, of_disabled) = invite(storage, Role::Member).await;
+    storage.people.change(other, ADMIN, &disabled, NOW).await.unwrap();
+    assert_eq!(accept(of_disabled, NOW).await, InvitationFault::Withdrawn.into());
+    let outcome = storage.people.invite_again(other, ADMIN, &new_invitation()).await;
+    assert_eq!(refusal(outcome), PersonRefusal::Disabled);
+}
+
+/// The invitation is not used up then.
+pub async fn credential_and_identity_belong_to_one_person(storage: &Storage) {
+    let (first, second) =
+        (invite(storage, Role::Member).await, invite(storage, Role::Member).await);
+    let passkey = by_passkey();
+    storage.people.accept(first.1, &passkey, NOW).await.unwrap();
+    let outcome = storage.people.accept(second.1, &passkey, NOW).await;
+    assert_eq!(refusal(outcome), PersonRefusal::MethodInUse);
+    let login = NewMethod::Login(login("7"));
+    storage.people.accept(second.1, &login, NOW).await.unwrap();
+    let (_, third) = invite(storage, Role::Member).await;
+    assert_eq!(
+        refusal(storage.people.accept(third, &login, NOW).await),
+        PersonRefusal::MethodInUse
+    );
+    // The same person may accept another invitation by the same login.
+    let again = new_invitation();
+    storage.people.invite_again(second.0, ADMIN, &again).await.unwrap();
+    storage.people.accept(again.token, &login, NOW).await.unwrap();
+}
+
+/// Issuer and subject, letter by letter.
+pub async fn identity_is_issuer_and_subject(storage: &Storage) {
+    let (id, token) = invite(storage, Role::Member).await;
+    let identity = login("Subject-7");
+    storage.people.accept(token, &NewMethod::Login(identity.clone()), NOW).await.unwrap();
+    let of = async |identity: &Identity| {
+        storage.people.by_identity(identity).await.unwrap().map(|person| person.id)
+    };
+    assert_eq!(of(&identity).await, Some(id));
+    let issuer = "https://login.example/e".to_owned();
+    for other in [login("subject-7"), login("Subject-7 "), Identity { issuer, ..identity.clone() }] {
+        assert_eq!(of(&other).await, None);
+    }
+    assert_eq!(storage.people.identities_of(id).await.unwrap(), [identity]);
+}
+
+pub async fn passkey_is_found_by_its_credential(storage: &Storage) {
+    let person = active(storage, Role::Member).await;
+    let passkey = new_passkey();
+    let id = storage.people.add_passkey(person.id, &passkey).await.unwrap();
+    let (found, of) = storage.people.passkey(&passkey.credential.id).await.unwrap().unwrap();
+    assert_eq!((found.id, &found.passkey, found.last_used_at), (id, &passkey, None));
+    assert_eq!(of, person);
+    assert!(storage.people.passkey(&new_passkey().credential.id).await.unwrap().is_none());
+    for number in 2..=MAX_PASSKEYS {
+        let added = storage.people.add_passkey(person.id, &new_passkey()).await;
+        assert_eq!(added.is_ok(), number < MAX_PASSKEYS, "{number}");
+    }
+    let outcome = storage.people.add_passkey(PersonId(999_999), &new_passkey()).await;
+    assert_eq!(refusal(outcome), PersonRefusal::Unknown);
+}
+
+/// Of two sign-ins at once with one state, one counts.
+pub async fn sign_in_replaces_the_state_of_its_passkey_once(storage: &Storage) {
+    let person = active(storage, Role::Member).await;
+    let passkey = new_passkey();
+    storage.people.add_passkey(person.id, &passkey).await.unwrap();
+    let uses = (1..=8).map(|counter: u8| {
+        let (people, before) = (storage.people.clone(), passkey.credential.clone());
+        async move { people.use_passkey(&before, &[counter], NOW).await.unwrap() }
+    });
+    let counted = at_once(uses).await.into_iter().filter(|counts| *counts).count();
+    assert_eq!(counted, 1);
+    let (found, _) = storage.people.passkey(&passkey.credential.id).await.unwrap().unwrap();
+    assert_eq!(found.last_used_at, Some(NOW));
+    assert_ne!(found.passkey.credential.changing, passkey.credential.changing);
+}
+
+pub async fn last_way_to_sign_in_stays(storage: &Storage) {
+    let person = active(storage, Role::Member).await;
+    let first = storage.people.passkeys_of(&[person.id]).await.unwrap()[0].id;
+    let remove = async |passkey, rights| {
+        storage.people.remove_passkey(person.id, passkey, rights).await
+    };
+    assert_eq!(refusal(remove(first, ADMIN).await), PersonRefusal::LastMethod);
+    let second = storage.people.add_passkey(person.id, &new_passkey()).await.unwrap();
+    assert_eq!(refusal(remove(second, OTHER_SIDE).await), PersonRefusal::Unknown);
+    remove(second, ADMIN).await.unwrap();
+    assert_eq!(refusal(remove(second, ADMIN).await), PersonRefusal::Unknown);
+    remove(first, ChangeRights { may_leave_none: true, ..ADMIN }).await.unwrap();
+    assert_eq!(storage.people.passkeys_of(&[person.id]).await.unwrap(), []);
+}
+
+pub async fn person_is_found_as_changed(storage: &Storage) {
+    let person = active(storage, Role::Member).await;
+    let change = PersonChange {
+        name: Some(PersonName::from_stored("Ann Roe".to_owned())),
+        role: Some(Role::Admin),
+        ..PersonChange::default()
+    };
+    let changed = storage.people.change(person.id, ADMIN, &change, NOW).await.unwrap();
+    assert_eq!(changed.person.email, person.person.email);
+    assert_eq!((changed.person.role, changed.person.name.as_str()), (Role::Admin, "Ann Roe"));
+    assert_eq!(find(storage, person.id).await, changed);
+    for (id, rights) in [(person.id, OTHER_SIDE), (PersonId(999_999), ADMIN)] {
+        let outcome = storage.people.change(id, rights, &change, NOW).await;
+        assert_eq!(refusal(outcome), PersonRefusal::Unknown);
+    }
+}
+
+/// In the same step.
+pub async fn disabling_ends_sessions(storage: &Storage) {
+    let person = active(storage, Role::Member).await;
+    let session = new_session(person.id, NOW);
+    storage.sessions.add(&session, None).await.unwrap().unwrap();
+    assert!(storage.sessions.find(session.token).await.unwrap().is_some());
+    for is_disabled in [true, false] {
+        let change = PersonChange { is_disabled: Some(is_disabled), ..PersonChange::default() };
+        let changed = storage.people.change(person.id, ADMIN, &change, NOW).await.unwrap();
+        assert_eq!(changed.state() == PersonState::Disabled, is_disabled);
+        // Enabling brings none back.
+        assert_eq!(storage.sessions.find(session.token).await.unwrap(), None);
+    }
+}
+
+/// However many leave at once. Invited and disabled admins do not count.
+pub async fn one_admin_of_a_side_stays(storage: &Storage) {
+    let mut admins = Vec::new();
+    for _ in 0..4 {
+        admins.push(active(storage, Role::Admin).await.id);
+    }
+    invite(storage, Role::Admin).await;
+    let leave = admins.into_iter().enumerate().map(|(number, id)| {
+        let people = storage.people.clone();
+        let change = if number % 2 == 0 {
+            PersonChange { role: Some(Role::Member), ..PersonChange::default() }
+        } else {
+            PersonChange { is_disabled: Some(true), ..PersonChange::default() }
+        };
+        async move { people.change(id, ADMIN, &change, NOW).await }
+    });
+    let refused: Vec<_> = at_once(leave).await.into_iter().filter(Result::is_err).collect();
+    let [refused] = <[_; 1]>::try_from(refused).unwrap();
+    assert_eq!(refusal(refused), PersonRefusal::LastAdmin);
+    let left = storage.people.list(ADMIN.party).await.unwrap();
+    let [last] = &left.iter().filter(|it| it.is_active_admin()).collect::<Vec<_>>()[..] else {
+        panic!("{left:?}")
+    };
+    // Operators may: they can invite another.
+    let change = PersonChange { is_disabled: Some(true), ..PersonChange::default() };
+    storage.people.change(last.id, ChangeRights::OPERATOR, &change, NOW).await.unwrap();
+}
+
+/// The record stays, because the history names it.
+pub async fn erased_person_is_a_former_user(storage: &Storage) {
+    let person = active(storage, Role::Admin).await;
+    let passkey = storage.people.passkeys_of(&[person.id]).await.unwrap().remove(0);
+    let session = new_session(person.id, NOW);
+    storage.sessions.add(&session, None).await.unwrap().unwrap();
+    let invitation = new_invitation();
+    storage.people.invite_again(person.id, ADMIN, &invitation).await.unwrap();
+    assert!(storage.people.erase(person.id, NOW).await.unwrap());
+    assert!(!storage.people.erase(person.id, NOW).await.unwrap());
+    let erased = find(storage, person.id).await;
+    assert_eq!((erased.person.name.as_str(), erased.person.email.clone()), (FORMER_USER, None));
+    assert_eq!(erased.state(), PersonState::Disabled);
+    assert!(storage.people.passkey(&passkey.passkey.credential.id).await.unwrap().is_none());
+    assert_eq!(storage.people.invitation(invitation.token).await.unwrap(), None);
+    assert_eq!(storage.sessions.find(session.token).await.unwrap(), None);
+    let left = storage.sessions.list(WhichSessions::OfPerson(person.id), NOW).await.unwrap();
+    assert_eq!(left, []);
+    let enabled = PersonChange { is_disabled: Some(false), ..PersonChange::default() };
+    let outcome = storage.people.change(person.id, ChangeRights::OPERATOR, &enabled, NOW).await;
+    assert_eq!(refusal(outcome), PersonRefusal::Unknown);
+}
+
+/// Also of erased people and revoked keys.
+pub async fn names_of_people_and_keys_are_read(storage: &Storage) {
+    let person = active(storage, Role::Member).await.id;
+    let erased = active(storage, Role::Member).await.id;
+    storage.people.erase(erased, NOW).await.unwrap();
+    let key = storage.keys.add(&api_key(NOW), "tests").await.unwrap();
+    storage.keys.revoke(key, NOW, "tests").await.unwrap();
+    let doers = [Doer::Person(person), Doer::Person(erased), Doer::Key(key)];
+    let names = storage.people.names_of(&doers).await.unwrap();
+    let name = new_person(Role::Member).name.as_str().to_owned();
+    let expected = doers.into_iter().zip([name, FORMER_USER.to_owned(), api_key(NOW).name]);
+    assert_eq!(names, expected.collect::<BTreeMap<_, _>>());
+    let unknown = [Doer::Person(PersonId(999_999)), Doer::Key(API_KEY)];
+    storage.people.names_of(&unknown).await.unwrap();
+    assert_eq!(storage.people.names_of(&[]).await.unwrap(), BTreeMap::new());
+}

@@ -1,0 +1,235 @@
+//! Rows of sessions and of the ceremonies that begin them.
+
+use diesel::{
+    dsl::{auto_type, sql},
+    expression::SqlLiteral,
+    prelude::*,
+    sql_types::Bool,
+};
+use domain::{
+    api_key::ApiKeyId,
+    person::{
+        Ceremony, CeremonyData, Doer, NewSession, PersonId, Purpose, Session, SessionId, TokenHash, Way,
+    },
+    ports::{Cause, WhichSessions},
+};
+use time::OffsetDateTime;
+
+use crate::{
+    Unreadable, Utc, digest,
+    schema::{ceremonies, people, sessions},
+};
+
+/// A session to store.
+#[derive(Insertable)]
+#[diesel(table_name = sessions, treat_none_as_default_value = false)]
+pub struct NewSessionRow {
+    token: Vec<u8>,
+    person_id: Option<i64>,
+    api_key_id: Option<i64>,
+    way: String,
+    is_test: bool,
+    signed_in_at: Utc,
+    last_used_at: Utc,
+    expires_at: Utc,
+}
+
+impl From<&NewSession> for NewSessionRow {
+    fn from(session: &NewSession) -> Self {
+        let (person_id, api_key_id) = match session.doer {
+            Doer::Person(person) => (Some(person.0), None),
+            Doer::Key(key) => (None, Some(key.0)),
+        };
+        Self {
+            token: session.token.0.to_vec(),
+            person_id,
+            api_key_id,
+            way: session.way.stored(),
+            is_test: session.is_test,
+            signed_in_at: Utc(session.signed_in_at),
+            last_used_at: Utc(session.signed_in_at),
+            expires_at: Utc(session.expires_at),
+        }
+    }
+}
+
+/// A session.
+#[derive(Queryable, Selectable)]
+#[diesel(table_name = sessions)]
+pub struct SessionRow {
+    id: i64,
+    token: Vec<u8>,
+    person_id: Option<i64>,
+    api_key_id: Option<i64>,
+    way: String,
+    is_test: bool,
+    signed_in_at: Utc,
+    last_used_at: Utc,
+    expires_at: Utc,
+    ended_at: Option<Utc>,
+}
+
+impl SessionRow {
+    /// Returns the session.
+    ///
+    /// # Errors
+    /// Another program has changed the row, or a later version has written it.
+    pub fn into_session(self) -> Result<Session, Unreadable> {
+        let unreadable = |column: &str| Unreadable::new("sessions", &self.id, &column);
+        let doer = match (self.person_id, self.api_key_id) {
+            (Some(person), None) => Doer::Person(PersonId(person)),
+            (None, Some(key)) => Doer::Key(ApiKeyId(key)),
+            _ => return Err(unreadable("person_id")),
+        };
+        Ok(Session {
+            id: SessionId(self.id),
+            session: NewSession {
+                token: TokenHash(digest(self.token, || unreadable("token"))?),
+                doer,
+                way: Way::from_stored(&self.way).ok_or_else(|| unreadable("way"))?,
+                is_test: self.is_test,
+                signed_in_at: self.signed_in_at.0,
+                expires_at: self.expires_at.0,
+            },
+            last_used_at: self.last_used_at.0,
+            ended_at: self.ended_at.map(|at| at.0),
+        })
+    }
+}
+
+/// Selects the session of a token that is not ended.
+#[auto_type(no_type_alias)]
+pub fn open_session(token: TokenHash) -> _ {
+    let token: Vec<u8> = token.0.to_vec();
+    sessions::table.filter(sessions::token.eq(token).and(sessions::ended_at.is_null()))
+}
+
+/// The condition of sessions.
+pub fn which_sessions(which: WhichSessions) -> SqlLiteral<Bool> {
+    match which {
+        WhichSessions::One(session) => sql(&format!("sessions.id = {}", session.0)),
+        WhichSessions::OfPerson(person) => sql(&format!("sessions.person_id = {}", person.0)),
+        WhichSessions::All => sql("1 = 1"),
+    }
+}
+
+/// Selects sessions that are not ended, but for one.
+#[auto_type(no_type_alias)]
+pub fn open_sessions(which: WhichSessions, except: Option<SessionId>) -> _ {
+    let which: SqlLiteral<Bool> = which_sessions(which);
+    // No session has this number.
+    let except: i64 = except.map_or(0, |session| session.0);
+    sessions::table
+        .filter(which)
+        .filter(sessions::ended_at.is_null().and(sessions::id.ne(except)))
+}
+
+/// Selects a session that was not used since an instant.
+#[auto_type(no_type_alias)]
+pub fn session_unused_since(id: SessionId, at: OffsetDateTime) -> _ {
+    let id: i64 = id.0;
+    let at: Utc = Utc(at);
+    sessions::table.filter(sessions::id.eq(id).and(sessions::last_used_at.lt(at)))
+}
+
+/// Selects the person of a session who was not seen since an instant.
+#[auto_type(no_type_alias)]
+pub fn person_unseen_since(person: i64, at: OffsetDateTime) -> _ {
+    let at: Utc = Utc(at);
+    let is_earlier = people::last_seen_at.is_null().or(people::last_seen_at.lt(at));
+    people::table.filter(people::id.eq(person).and(is_earlier))
+}
+
+/// A ceremony.
+#[derive(Insertable, Queryable, Selectable)]
+#[diesel(table_name = ceremonies, treat_none_as_default_value = false)]
+pub struct CeremonyRow {
+    token: Vec<u8>,
+    purpose: String,
+    invitation: Option<Vec<u8>>,
+    person_id: Option<i64>,
+    session_id: Option<i64>,
+    way: String,
+    place: String,
+    state: Vec<u8>,
+    expires_at: Utc,
+}
+
+impl CeremonyRow {
+    /// Returns the row of a ceremony.
+    ///
+    /// # Errors
+    /// Its data cannot be written, which does not happen.
+    pub fn new(ceremony: &Ceremony) -> Result<Self, Cause> {
+        let (purpose, invitation, person_id, session_id) = match ceremony.purpose {
+            Purpose::SignIn => ("sign_in", None, None, None),
+            Purpose::Accept(token) => ("accept", Some(token.0.to_vec()), None, None),
+            Purpose::AddPasskey(person) => ("add_passkey", None, Some(person.0), None),
+            Purpose::Confirm(person, session) => {
+                ("confirm", None, Some(person.0), Some(session.0))
+            }
+        };
+        let (way, place, state) = match &ceremony.data {
+            CeremonyData::Passkey { origin, state } => ("passkey", origin.clone(), state.clone()),
+            CeremonyData::Login { pending, return_to } => {
+                ("login", return_to.clone(), serde_json::to_vec(pending)?)
+            }
+        };
+        Ok(Self {
+            token: ceremony.token.0.to_vec(),
+            purpose: purpose.to_owned(),
+            invitation,
+            person_id,
+            session_id,
+            way: way.to_owned(),
+            place,
+            state,
+            expires_at: Utc(ceremony.expires_at),
+        })
+    }
+
+    /// Returns the ceremony.
+    ///
+    /// # Errors
+    /// Another program has changed the row, or a later version has written it.
+    pub fn into_ceremony(self) -> Result<Ceremony, Unreadable> {
+        let unreadable = |column: &str| Unreadable::new("ceremonies", &"of a browser", &column);
+        let person = || self.person_id.map(PersonId).ok_or_else(|| unreadable("person_id"));
+        let purpose = match &*self.purpose {
+            "sign_in" => Purpose::SignIn,
+            "accept" => {
+                let token = self.invitation.clone().unwrap_or_default();
+                Purpose::Accept(TokenHash(digest(token, || unreadable("invitation"))?))
+            }
+            "add_passkey" => Purpose::AddPasskey(person()?),
+            "confirm" => {
+                let session = self.session_id.ok_or_else(|| unreadable("session_id"))?;
+                Purpose::Confirm(person()?, SessionId(session))
+            }
+            _ => return Err(unreadable("purpose")),
+        };
+        let data = match &*self.way {
+            "passkey" => CeremonyData::Passkey { origin: self.place, state: self.state },
+            "login" => {
+                let pending =
+                    serde_json::from_slice(&self.state).map_err(|_| unreadable("state"))?;
+                CeremonyData::Login { pending: Box::new(pending), return_to: self.place }
+            }
+            _ => return Err(unreadable("way")),
+        };
+        let token = TokenHash(digest(self.token, || unreadable("token"))?);
+        Ok(Ceremony { token, purpose, data, expires_at: self.expires_at.0 })
+    }
+}
+
+/// Selects the ceremony of a token that has not expired.
+#[auto_type(no_type_alias)]
+pub fn open_ceremony(token: TokenHash, now: OffsetDateTime) -> _ {
+    let token: Vec<u8> = token.0.to_vec();
+    let now: Utc = Utc(now);
+    ceremonies::table.filter(ceremonies::token.eq(token).and(ceremonies::expires_at.gt(now)))
+}
+
+/// Removes the ceremonies beyond a number, those that expire first: `$1` is the number.
+pub const REMOVE_OLDEST_CEREMONIES: &str = "DELETE FROM ceremonies WHERE token IN \
+    (SELECT token FROM ceremonies ORDER BY expires_at DESC LIMIT 1000 OFFSET $1)";
