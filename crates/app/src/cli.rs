@@ -250,13 +250,22 @@ async fn start_service(settings: &Settings, machine: &Machine) -> Result<Service
     let starting = Starting::listen(settings, machine).await?;
     let storage = Storage::open(settings).await?;
     let keys = storage.manage_keys(machine);
+    let people = storage.manage_people(storage.sessions(settings, machine), machine);
     let names = starting.tls.as_ref().map(|tls| tls.names.clone()).unwrap_or_default();
     let service = starting.start(settings, machine, storage).await?;
     let (api, ops) = (service.api_address, service.ops_address);
     let messages_wait = !service.messages_leave.is_cancelled();
     if let Database::Sqlite(file) = settings.database()?
         && let Some(welcome) =
-            first_key::welcome(&keys, settings, &file, &names, [api, ops], messages_wait).await?
+            first_key::welcome(
+                (&keys, &people),
+                settings,
+                &file,
+                &names,
+                [api, ops],
+                messages_wait,
+            )
+            .await?
     {
         within(PRINT_TIMEOUT, move || {
             if let Err(error) = print(&welcome) {

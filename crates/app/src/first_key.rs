@@ -1,5 +1,5 @@
-//! The welcome text of the first start: where everything is, a new API key, and a command that
-//! creates an order.
+//! The welcome text of the first start: where everything is, a link for the first admin, a new API key, and a
+//! command that creates an order.
 
 use std::{
     fs,
@@ -12,17 +12,27 @@ use std::{
 use anyhow::{Context as _, Result};
 use domain::{
     api_key::{ApiKey, PresentedKey},
-    use_cases::keys::manage_keys::{KeyTerms, ManageKeys},
+    person::{PersonName, Role},
+    use_cases::{
+        keys::manage_keys::{KeyTerms, ManageKeys},
+        people::manage_people::{InvitationTerms, ManagePeople},
+    },
 };
 use operator::{
     address::local_address,
-    private_files::{name_file, prepare_file, prepared_files},
+    private_files::{name_file, prepare_file, prepared_files, replace_file},
     settings::Settings,
 };
 use rustls::pki_types::{IpAddr::V6, ServerName};
 
 /// The file of the first key in the data directory.
 const FILE: &str = "first-key";
+
+/// The file of the link by which the first admin signs in, beside it.
+const LINK_FILE: &str = "first-sign-in";
+
+/// The name of the first admin, until they change it.
+const FIRST_ADMIN: &str = "First admin";
 
 /// Who has issued it, in the trail of keys.
 const ISSUER: &str = "first start";
@@ -31,48 +41,86 @@ const ISSUER: &str = "first start";
 /// text. Otherwise the text may stay in a log, so a file that only its owner can read gets the key.
 /// The certificate of the API is for `names`.
 pub(crate) async fn welcome(
-    keys: &ManageKeys,
+    (keys, people): (&ManageKeys, &ManagePeople),
     settings: &Settings,
     database: &Path,
     names: &[String],
     [api, ops]: [SocketAddr; 2],
     messages_wait: bool,
 ) -> Result<Option<String>> {
-    let api = local_address(api);
+    let (api, port) = (local_address(api), api.port());
     let scheme = if settings.tls_cert.is_some() { "https" } else { "http" };
     let base_url = format!("{scheme}://{api}{}", settings.base_path);
-    let mut places = places(settings, database, &base_url, ops)?;
-    if messages_wait {
-        places += "\nmessages   wait: `notary-orders doctor` says why";
-    }
+    let places = |sign_in: &str| {
+        let mut places = places(settings, database, &base_url, ops, sign_in)?;
+        if messages_wait {
+            places += "\nmessages   wait: `notary-orders doctor` says why";
+        }
+        Ok::<_, anyhow::Error>(places)
+    };
     let target = match &settings.tls_cert {
         Some(cert) => https_target(&absolute(cert)?, names, api) + &settings.base_path,
-        None => base_url,
+        None => base_url.clone(),
     };
     let file = absolute(settings.in_data_dir(FILE))?;
-    let in_file = || {
+    let link_file = absolute(settings.in_data_dir(LINK_FILE))?;
+    let in_file = async || {
         tracing::info!(file = %file.display(), "the first API key is in this file");
+        let sign_in = match first_link(people, keys, settings, port).await? {
+            Some(link) => {
+                let written = replace_file(&link_file, format!("{link}\n").as_bytes());
+                written.with_context(|| link_file.display().to_string())?;
+                format!("the link in {}", link_file.display())
+            }
+            None => WITHOUT_LINK.to_owned(),
+        };
         let note = format!("It is in {}; move it to a safe place, or keep it", file.display());
-        text(&note, &format!("$(cat {})", quoted(&file)), &places, &target)
+        let key = format!("$(cat {})", quoted(&file));
+        Ok::<_, anyhow::Error>(text(&note, &key, &places(&sign_in)?, &target))
     };
     if finish(keys, &file).await.with_context(|| file.display().to_string())? {
-        return Ok(Some(in_file()));
+        return in_file().await.map(Some);
     }
     // In a container the terminal is its log, and its first process has no parent.
     let is_shown =
         io::stdin().is_terminal() && io::stdout().is_terminal() && process::parent_id() > 1;
     let terms = KeyTerms { name: "first start".to_owned(), ..KeyTerms::default() };
     if is_shown {
-        let issued = keys.issue_first(terms, ISSUER).await?;
+        let Some((_, key)) = keys.issue_first(terms, ISSUER).await? else { return Ok(None) };
+        let sign_in = first_link(people, keys, settings, port).await?;
+        let places = places(&sign_in.unwrap_or_else(|| WITHOUT_LINK.to_owned()))?;
         let note = "It is shown only now; keep it";
-        return Ok(issued.map(|(_, key)| text(note, key.expose(), &places, &target)));
+        return Ok(Some(text(note, key.expose(), &places, &target)));
     }
     if !keys.keys.list().await?.is_empty() {
         return Ok(None);
     }
     let is_written =
         issue_into(keys, terms, &file).await.with_context(|| file.display().to_string())?;
-    Ok(is_written.then(in_file))
+    if is_written { in_file().await.map(Some) } else { Ok(None) }
+}
+
+/// What the text says in place of a link.
+const WITHOUT_LINK: &str = "the key below";
+
+/// Invites the first admin of the first client, if nobody was ever invited, and returns the link. A start that is
+/// killed before it has shown the link leaves `notary-orders people invite`.
+async fn first_link(
+    people: &ManagePeople,
+    keys: &ManageKeys,
+    settings: &Settings,
+    port: u16,
+) -> Result<Option<String>> {
+    let issued = keys.keys.list().await?;
+    let Some(first) = issued.first().filter(|_| settings.console) else { return Ok(None) };
+    let terms = InvitationTerms {
+        party: first.party(),
+        name: PersonName::from_stored(FIRST_ADMIN.to_owned()),
+        email: None,
+        role: Role::Admin,
+    };
+    let invited = people.invite_first(terms).await?;
+    Ok(invited.map(|(_, token)| settings.console_link("welcome", &token, port)))
 }
 
 /// Issues a key into a file, unless a key was issued meanwhile. The key is in a file before it is issued:
@@ -146,7 +194,15 @@ fn https_target(cert: &Path, names: &[String], api: SocketAddr) -> String {
 
 /// Returns lines that say where everything is. URLs of other servers are left out: they may contain
 /// passwords.
-fn places(settings: &Settings, database: &Path, base_url: &str, ops: SocketAddr) -> Result<String> {
+///
+/// `sign_in` names the way of the first admin.
+fn places(
+    settings: &Settings,
+    database: &Path,
+    base_url: &str,
+    ops: SocketAddr,
+    sign_in: &str,
+) -> Result<String> {
     let documents = match settings.documents() {
         Some(folder) => absolute(folder)?.display().to_string(),
         None => "in the bucket of --documents-url".to_owned(),
@@ -157,7 +213,7 @@ fn places(settings: &Settings, database: &Path, base_url: &str, ops: SocketAddr)
     };
     let ops = local_address(ops);
     let console = if settings.console {
-        format!("console    {base_url}/console, for people: sign in with the key below\n")
+        format!("console    {base_url}/console, for people: sign in by\n           {sign_in}\n")
     } else {
         String::new()
     };

@@ -21,6 +21,7 @@ use domain::{
         keys::manage_keys::ManageKeys,
         notaries::ListNotaries,
         note_downloads::Downloads,
+        people::sessions::Sessions,
         read_order::ReadOrder,
         rejected::count_rejected::CountRejected,
         scan_documents::ScanDocuments,
@@ -68,6 +69,8 @@ pub(crate) struct Parts {
     pub(crate) downloads: Downloads,
     /// Accesses that are not stored yet.
     pub(crate) accesses: Arc<AccessRecorder>,
+    /// Sessions of browsers.
+    pub(crate) sessions: Sessions,
     /// Counts of rejected requests.
     pub(crate) rejected: CountRejected,
 }
@@ -137,6 +140,7 @@ impl Parts {
             clock,
             database_time,
             keys: storage.manage_keys(machine),
+            sessions: storage.sessions(settings, machine),
             storage,
             webhooks,
             blobs,

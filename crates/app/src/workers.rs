@@ -30,6 +30,7 @@ use domain::{
         deliveries::dispatch_events::DispatchEvents,
         keys::note_key_uses::NoteKeyUses,
         note_downloads::NoteDownloads,
+        people::{forget_sessions::ForgetSessions, sessions::NoteSessionUses},
         rejected::tell_rejected::TellRejected,
         upkeep::{
             count_attention::CountAttention, erase_old_orders::CountWaiting, fold_texts::FoldTexts,
@@ -92,6 +93,19 @@ fn table(parts: &Parts, metrics: &WorkerMetrics) -> Vec<Row> {
         Row::storing(
             "the last use of API keys is not stored until the database answers",
             NoteKeyUses { keys: keys.keys.clone(), uses: keys.uses.clone() },
+        ),
+        Row::storing(
+            "the last use of sessions is not stored until the database answers",
+            NoteSessionUses {
+                sessions: storage.sessions.clone(),
+                uses: parts.sessions.uses.clone(),
+            },
+        ),
+        Row::new(
+            "sessions that have ended could not be removed",
+            DATABASE,
+            ForgetSessions { sessions: storage.sessions.clone(), clock: clock.clone() },
+            drop,
         ),
         Row::storing(
             "first downloads of documents are not stored until the database answers",

@@ -19,7 +19,9 @@ use domain::{
         error_chain,
     },
     use_cases::{
-        installations::Installations, keys::manage_keys::ManageKeys,
+        installations::Installations,
+        keys::manage_keys::ManageKeys,
+        people::{manage_people::ManagePeople, sessions::Sessions},
         webhooks::manage_webhooks::ManageWebhooks,
     },
 };
@@ -161,6 +163,8 @@ impl Storage {
             idempotency: store.clone(),
             accesses: store.clone(),
             rejected: store.clone(),
+            people: store.clone(),
+            sessions: store.clone(),
             keys: store.clone(),
             services: store.clone(),
             outbox: store.clone(),
@@ -186,6 +190,27 @@ impl Storage {
             entropy: Arc::clone(&machine.entropy),
             uses: Arc::default(),
             cache: Arc::default(),
+        }
+    }
+
+    /// Returns the use case of sessions on this storage.
+    pub fn sessions(&self, settings: &Settings, machine: &Machine) -> Sessions {
+        Sessions {
+            sessions: Arc::clone(&self.sessions),
+            clock: Arc::clone(&machine.clock),
+            terms: settings.session_terms(),
+            uses: Arc::default(),
+            cache: Arc::default(),
+        }
+    }
+
+    /// Returns the use case of people on this storage.
+    pub fn manage_people(&self, sessions: Sessions, machine: &Machine) -> ManagePeople {
+        ManagePeople {
+            people: Arc::clone(&self.people),
+            sessions,
+            clock: Arc::clone(&machine.clock),
+            entropy: Arc::clone(&machine.entropy),
         }
     }
 

@@ -22,6 +22,7 @@ use self::{
         operator::Operator,
     },
     output::print,
+    people::PeopleCommand,
     services::ServicesCommand,
     webhooks::WebhooksCommand,
 };
@@ -39,6 +40,7 @@ mod keys;
 mod manual;
 mod orders;
 pub mod output;
+mod people;
 mod services;
 mod webhooks;
 
@@ -57,6 +59,9 @@ pub enum Command {
     /// List and rename clients
     #[command(subcommand)]
     Clients(ClientsCommand),
+    /// Invite, list, change, disable and erase people who sign in, and list and end their sessions
+    #[command(subcommand)]
+    People(PeopleCommand),
     /// Add, list, change and remove the records of signing services
     #[command(subcommand)]
     Services(ServicesCommand),
@@ -133,6 +138,12 @@ impl Command {
             Self::Clients(command) => {
                 let storage = Storage::open_patiently(&settings).await?;
                 clients::run(command, &storage.manage_keys(&machine), now).await
+            }
+            Self::People(command) => {
+                let operator = Operator::open(settings, &machine, command.name()).await?;
+                let sessions = operator.storage.sessions(&operator.settings, &machine);
+                let people = operator.storage.manage_people(sessions, &machine);
+                operator.ended(people::run(command, &operator, &people).await).await
             }
             Self::Services(command) => {
                 let storage = Storage::open(&settings).await?;

@@ -22,6 +22,7 @@ use domain::{
     duplicate_window::DuplicateWindow,
     idempotency::DEFAULT_RETENTION,
     installation::SendsMessages,
+    person::{SessionTerms, Token},
     use_cases::{
         accesses::watch_accesses::AccessLimits,
         deliveries::run_deliveries::{DELIVERIES_IN_FLIGHT, MAILS_PER_RECIPIENT_HOUR},
@@ -149,6 +150,24 @@ pub struct Settings {
     /// adopt` ends
     #[arg(long, value_name = "WHEN", default_value = "auto", value_parser = sends_messages())]
     pub sends_messages: SendsMessages,
+
+    /// Minutes without a request after which a session of a browser ends
+    #[arg(
+        long,
+        value_name = "MINUTES",
+        default_value_t = SessionTerms::default().idle.whole_minutes(),
+        value_parser = whole::<i64>(1..=1_440)
+    )]
+    pub session_idle_mins: i64,
+
+    /// Hours after the sign-in after which a session ends in any case
+    #[arg(
+        long,
+        value_name = "HOURS",
+        default_value_t = SessionTerms::default().lifetime.whole_hours(),
+        value_parser = whole::<i64>(1..=168)
+    )]
+    pub session_hours: i64,
 
     /// Time zone data of the system or newer files, such as /usr/share/zoneinfo; names that it lacks
     /// are those of the data in the program [default: the data in the program]
@@ -497,6 +516,27 @@ impl Settings {
     /// Returns how long an order bars its file number.
     pub fn duplicate_window(&self) -> DuplicateWindow {
         DuplicateWindow(Duration::seconds(self.duplicate_window_secs))
+    }
+
+    /// Returns how long sessions last.
+    pub fn session_terms(&self) -> SessionTerms {
+        SessionTerms {
+            idle: Duration::minutes(self.session_idle_mins),
+            lifetime: Duration::hours(self.session_hours),
+        }
+    }
+
+    /// Returns a link to the console whose fragment has a token: no server and no log gets it. Without
+    /// `--public-url` it leads to this machine by the name `localhost`, where browsers allow passkeys.
+    pub fn console_link(&self, name: &str, token: &Token, port: u16) -> String {
+        let base = match &self.public_url {
+            Some(url) => url.as_str().trim_end_matches('/').to_owned(),
+            None => {
+                let scheme = if self.tls_cert.is_some() { "https" } else { "http" };
+                format!("{scheme}://localhost:{port}{}", self.base_path)
+            }
+        };
+        format!("{base}/console#{name}={}", token.expose())
     }
 
     /// Returns how long a request is stored under its idempotency key.

@@ -1,5 +1,6 @@
 //! People: invite, sign in, sign out, manage.
 
+pub mod forget_sessions;
 pub mod manage_people;
 pub mod sessions;
 pub mod sign_in;

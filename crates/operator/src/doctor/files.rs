@@ -15,8 +15,8 @@ use crate::{
     settings::{Database, Settings},
 };
 
-/// The file in which a first start leaves its key.
-const FIRST_KEY: &str = "first-key";
+/// The files in which a first start leaves its key and the link of the first admin.
+const FIRST: [&str; 2] = ["first-key", "first-sign-in"];
 
 pub(super) async fn check(of: &Subject, found: &mut Findings) -> Result<(), Failure> {
     judge(&of.settings, found);
@@ -48,7 +48,8 @@ fn judge(settings: &Settings, found: &mut Findings) {
 /// Returns the data directory, the keys and backups in it, and what the settings put elsewhere.
 fn private_paths(settings: &Settings) -> Vec<PathBuf> {
     let data_dir = &settings.data_dir;
-    let keys = [secrets_key::FILE, FIRST_KEY].map(|name| settings.in_data_dir(name));
+    let keys = [secrets_key::FILE].into_iter().chain(FIRST);
+    let keys: Vec<_> = keys.map(|name| settings.in_data_dir(name)).collect();
     let entries = fs::read_dir(data_dir).into_iter().flatten().flatten().map(|entry| entry.path());
     let backups = entries.filter(|entry| entry.join(BACKUP_MANIFEST).exists()).flat_map(|backup| {
         let files = [BACKUP_DATABASE, secrets_key::FILE].map(|name| backup.join(name));

@@ -51,6 +51,11 @@ impl RecordCommand {
         access
     }
 
+    /// Begins an access to a person or a key; `None` if the command has made none.
+    pub fn begin_of(&self, kind: AccessKind, subject: Option<i64>) -> BegunAccess {
+        self.accesses.begin_of(kind, subject)
+    }
+
     /// Ends an access and stores it, so that nothing is shown that has no row.
     pub async fn keep(&self, access: BegunAccess, outcome: &str) -> Result<(), StoreError> {
         access.end(outcome.to_owned());

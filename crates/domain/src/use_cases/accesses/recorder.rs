@@ -298,21 +298,31 @@ pub struct ActorAccesses {
 impl ActorAccesses {
     /// Begins an access to an order.
     pub fn begin(&self, kind: AccessKind, order: OrderId) -> BegunAccess {
-        self.begin_any(kind, Some(order))
+        self.begin_any(kind, Some(order), None)
     }
 
     /// Begins an access to no single order, such as a list.
     pub(super) fn begin_list(&self, kind: AccessKind) -> BegunAccess {
-        self.begin_any(kind, None)
+        self.begin_any(kind, None, None)
     }
 
-    fn begin_any(&self, kind: AccessKind, order: Option<OrderId>) -> BegunAccess {
+    /// Begins an access to a person or a key.
+    pub(super) fn begin_of(&self, kind: AccessKind, subject: Option<i64>) -> BegunAccess {
+        self.begin_any(kind, None, subject)
+    }
+
+    fn begin_any(
+        &self,
+        kind: AccessKind,
+        order: Option<OrderId>,
+        subject: Option<i64>,
+    ) -> BegunAccess {
         let facts = AccessFacts {
             kind,
             order,
             orders: None,
             position: None,
-            subject: None,
+            subject,
             actor: self.actor.clone(),
             address: None,
             request_id: None,
