@@ -239,6 +239,7 @@ pub fn document() -> StoredDocument {
         withdrawn_at: None,
         is_erased: false,
         first_downloaded_at: None,
+        by: None,
     }
 }
 
@@ -319,6 +320,7 @@ pub fn new_order(file_number: &str, created_at: OffsetDateTime) -> NewOrder {
         order,
         client: CLIENT,
         api_key: API_KEY,
+        person: None,
         documents: vec![],
         created_at,
         is_test: false,
@@ -335,6 +337,7 @@ pub fn stored(id: OrderId, new: &NewOrder) -> StoredOrder {
         status: OrderStatus::NEW,
         client: new.client,
         api_key: new.api_key,
+        person: new.person,
         notary_id: None,
         notary: None,
         documents: new

@@ -9,7 +9,7 @@ use crate::{
     entropy::Entropy,
     order::OrderId,
     people::EmailAddress,
-    person::PersonId,
+    person::{Doer, PersonId},
 };
 
 /// The identifier of one start of an instance, or of one command. It is random.
@@ -330,6 +330,17 @@ pub struct Access {
     pub facts: AccessFacts,
     /// [`DONE`], [`NOT_MODIFIED`], [`UNFINISHED`], [`COUNTED`], or the `code` of the problem that was answered.
     pub outcome: String,
+}
+
+impl Access {
+    /// Returns the key or the person who acts; `None` for an operator.
+    pub fn doer(&self) -> Option<Doer> {
+        match self.facts.actor {
+            AccessActor::Key { id, .. } => Some(Doer::Key(id)),
+            AccessActor::Person { id, .. } => Some(Doer::Person(id)),
+            AccessActor::Operator { .. } | AccessActor::Nobody => None,
+        }
+    }
 }
 
 /// A mail about a key that reads more orders than the operator expects.

@@ -7,6 +7,7 @@ use std::{fmt, path::PathBuf};
 use time::OffsetDateTime;
 
 pub use self::object_key::ObjectKey;
+use crate::person::Doer;
 
 /// A format that the service accepts (spec section 4.2, document rule 1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -240,6 +241,9 @@ pub struct StoredDocument {
     pub is_erased: bool,
     /// The instant when the other side first read it whole.
     pub first_downloaded_at: Option<OffsetDateTime>,
+    /// The key or the person who uploaded it; `None` for version 0.1.0, and for a document that came with its
+    /// order. Their own side sees the name.
+    pub by: Option<Doer>,
 }
 
 impl StoredDocument {

@@ -179,6 +179,7 @@ pub(crate) fn document(key: &str, created_at: OffsetDateTime) -> StoredDocument 
         withdrawn_at: None,
         is_erased: false,
         first_downloaded_at: None,
+        by: None,
     }
 }
 
@@ -233,6 +234,7 @@ pub(crate) fn stored_order(created_at: OffsetDateTime) -> StoredOrder {
         status: OrderStatus::NEW,
         client: ClientId(1),
         api_key: ApiKeyId(1),
+        person: None,
         notary_id: None,
         notary: None,
         documents: vec![],

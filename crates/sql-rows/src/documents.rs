@@ -10,7 +10,11 @@ use domain::{
     ports::Cause,
 };
 
-use crate::{Unreadable, Utc, digest, schema::documents};
+use crate::{
+    Unreadable, Utc, digest,
+    people::{doer_of, stored_doer},
+    schema::documents,
+};
 
 /// Selects a document.
 #[auto_type(no_type_alias)]
@@ -133,6 +137,7 @@ pub struct DocumentRow {
     pub is_erased: bool,
     pub first_downloaded_at: Option<Utc>,
     pub crc32: Option<i64>,
+    pub doer: Option<i64>,
 }
 
 impl DocumentRow {
@@ -153,6 +158,7 @@ impl DocumentRow {
             is_erased: false,
             first_downloaded_at: None,
             crc32: document.crc32.map(i64::from),
+            doer: document.by.map(stored_doer),
         })
     }
 
@@ -190,6 +196,7 @@ impl DocumentRow {
             withdrawn_at: self.withdrawn_at.map(|at| at.0),
             is_erased: self.is_erased,
             first_downloaded_at: self.first_downloaded_at.map(|at| at.0),
+            by: self.doer.map(doer_of),
         })
     }
 }

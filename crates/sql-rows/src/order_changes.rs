@@ -8,11 +8,14 @@ use diesel::{
 };
 use domain::{
     order::{Actor, ChangeKind, OrderChange, OrderId, OrderStatus, READ_HISTORY, StoredOrder},
+    person::Doer,
     ports::{Cause, Cursor, HistoryEntry, HistoryId, HistoryQuery, Page},
 };
 
 use crate::{
-    OneOf, Unreadable, Utc, row_limit,
+    OneOf, Unreadable, Utc,
+    people::{doer_of, stored_doer},
+    row_limit,
     schema::{order_changes, orders},
 };
 
@@ -68,11 +71,11 @@ pub fn history_after(order: OrderId, entry: i64, limit: usize) -> _ {
         .limit(limit)
 }
 
-/// Returns a page of the history of an order that was created at an instant. `rows` are those that
+/// Returns a page of the history of an order that was created at an instant, and by whom. `rows` are those that
 /// [`history_before`] or [`history_after`] selects from the cursor on.
 pub fn history_page(
     query: HistoryQuery,
-    created_at: Utc,
+    created: (Utc, Doer),
     rows: Vec<(i64, OrderChangeRow)>,
 ) -> Result<Page<HistoryEntry>, Unreadable> {
     let entry = |(id, row): (i64, OrderChangeRow)| {
@@ -86,7 +89,8 @@ pub fn history_page(
         Cursor::NewerThan(_) => false,
     };
     if reaches_creation && entries.len() <= limit {
-        let change = OrderChange::created(created_at.0);
+        let (Utc(at), by) = created;
+        let change = OrderChange { by: Some(by), ..OrderChange::created(at) };
         entries.push(HistoryEntry { id: HistoryId::CREATED, change });
     }
     Ok(Page::of(limit, &cursor, entries, cursor != Cursor::Newest))
@@ -124,6 +128,7 @@ pub struct OrderChangeRow {
     notary_id: Option<i64>,
     actor: String,
     reason: Option<String>,
+    doer: Option<i64>,
 }
 
 impl OrderChangeRow {
@@ -141,6 +146,7 @@ impl OrderChangeRow {
             // Another version of the service, or another system, has named one that this does not know.
             actor: Actor::from_name(&self.actor).unwrap_or(Actor::Database),
             reason: self.reason,
+            by: self.doer.map(doer_of),
         })
     }
 }
@@ -158,12 +164,13 @@ pub struct NewChangeRow {
     pub status: String,
     pub notary_id: Option<i64>,
     pub actor: &'static str,
+    pub doer: Option<i64>,
 }
 
 impl NewChangeRow {
     /// Returns the row of an entry.
     pub(crate) fn new(order: OrderId, entry: &OrderChange) -> Result<Self, Cause> {
-        let OrderChange { at, kind, status, notary_id, actor, .. } = entry;
+        let OrderChange { at, kind, status, notary_id, actor, by, .. } = entry;
         Ok(Self {
             order_id: order.0,
             at: Utc(*at),
@@ -173,6 +180,7 @@ impl NewChangeRow {
             status: status.as_str().to_owned(),
             notary_id: *notary_id,
             actor: actor.as_str(),
+            doer: by.map(stored_doer),
         })
     }
 }

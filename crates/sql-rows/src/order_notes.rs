@@ -3,14 +3,18 @@
 use diesel::{
     dsl::{auto_type, count_star},
     prelude::*,
-    sql_types::{BigInt, Text},
+    sql_types::{BigInt, Nullable, Text},
 };
 use domain::{
     order::{Actor, Note, OrderId, READ_NOTE_BYTES, StoredOrder, fitting_notes},
     ports::{Cursor, NoteNumber, NoteQuery, NumberedNote, Page},
 };
 
-use crate::{Utc, schema::order_notes};
+use crate::{
+    Utc,
+    people::{doer_of, stored_doer},
+    schema::order_notes,
+};
 
 /// Returns the query of the notes of an order in one direction from a note, the next one first: `$1` is the
 /// order, `$2` the number of the note, `$3` how many to look at. It ends behind the note that is too much for
@@ -18,8 +22,8 @@ use crate::{Utc, schema::order_notes};
 pub fn notes_query(is_toward_newer: bool) -> String {
     let (way, order) = if is_toward_newer { (">", "ASC") } else { ("<", "DESC") };
     format!(
-        "SELECT number, at, author, text FROM (\
-            SELECT number, note.at, note.author, note.text, \
+        "SELECT number, at, author, text, doer FROM (\
+            SELECT number, note.at, note.author, note.text, note.doer, \
                 sum(octet_length(note.text)) OVER (ORDER BY number {order}) \
                     - octet_length(note.text) AS bytes_before \
             FROM (\
@@ -74,6 +78,7 @@ pub struct NoteRow {
     at: Utc,
     author: String,
     text: String,
+    doer: Option<i64>,
 }
 
 impl NoteRow {
@@ -84,6 +89,7 @@ impl NoteRow {
             at: Utc(note.at),
             author: note.author.as_str().to_owned(),
             text: note.text.clone(),
+            doer: note.by.map(stored_doer),
         }
     }
 }
@@ -99,6 +105,8 @@ pub struct NumberedNoteRow {
     author: String,
     #[diesel(sql_type = Text)]
     text: String,
+    #[diesel(sql_type = Nullable<BigInt>)]
+    doer: Option<i64>,
 }
 
 impl NumberedNoteRow {
@@ -106,7 +114,8 @@ impl NumberedNoteRow {
     pub(crate) fn into_note(self) -> NumberedNote {
         // Another version of the service has named one that this does not know.
         let author = Actor::from_name(&self.author).unwrap_or(Actor::Database);
-        let note = Note { at: self.at.0, author, text: self.text };
+        let by = self.doer.map(doer_of);
+        let note = Note { at: self.at.0, author, text: self.text, by };
         NumberedNote { number: NoteNumber(self.number), note }
     }
 }

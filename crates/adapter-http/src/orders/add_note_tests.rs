@@ -18,7 +18,7 @@ fn post(text: &str) -> TestRequest {
 }
 
 fn note(author: Actor) -> Note {
-    Note { at: NOW, author, text: "Ring\ntwice.".to_owned() }
+    Note { at: NOW, author, text: "Ring\ntwice.".to_owned(), by: None }
 }
 
 #[actix_web::test]

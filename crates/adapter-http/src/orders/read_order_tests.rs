@@ -208,7 +208,7 @@ async fn history_is_a_list_in_pages() {
 }
 
 fn numbered_note(number: i64) -> NumberedNote {
-    let note = Note { at: NOW, author: Actor::Client, text: "Ring\ntwice.".to_owned() };
+    let note = Note { at: NOW, author: Actor::Client, text: "Ring\ntwice.".to_owned(), by: None };
     NumberedNote { number: NoteNumber(number), note }
 }
 

@@ -47,10 +47,10 @@ static STATEMENT: LazyLock<String> = LazyLock::new(|| {
         "WITH candidates AS (\
             SELECT c.*, h.id AS holder \
             FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, \
-                $25, $26, $29, $30) \
+                $25, $26, $29, $30, $31) \
             AS c (file_number, details, client_id, api_key_id, signing_service_id, starts_at, \
                 ends_at, created_at, window_opens_at, key_party, digest, token, fingerprint, \
-                kept_until, signing_date, search_text, only_after, day_starts_at) \
+                kept_until, signing_date, search_text, only_after, day_starts_at, person_id) \
             LEFT JOIN LATERAL (SELECT id, client_id, created_at FROM orders \
                 WHERE file_number = c.file_number AND is_test = $1 AND holds_file_number LIMIT 1) \
                 AS h ON true \
@@ -78,10 +78,10 @@ static STATEMENT: LazyLock<String> = LazyLock::new(|| {
         ), created AS (\
             INSERT INTO orders (client_id, api_key_id, signing_service_id, starts_at, ends_at, \
                 created_at, updated_at, is_test, holds_file_number, file_number, status, details, \
-                signing_date, search_text, day_starts_at) \
+                signing_date, search_text, day_starts_at, person_id) \
             SELECT client_id, api_key_id, signing_service_id, starts_at, ends_at, created_at, \
                 created_at, $1, true, file_number, '{status}', details::json, \
-                signing_date, search_text, day_starts_at \
+                signing_date, search_text, day_starts_at, person_id \
             FROM candidates \
             WHERE {ANNOUNCE} AND {DURABLE} AND (SELECT count(*) FROM released) >= 0 \
             ON CONFLICT (file_number, is_test) WHERE holds_file_number DO NOTHING \
@@ -170,7 +170,8 @@ pub(crate) async fn insert_orders(
         .bind::<Text, _>(milliseconds(lock))
         .bind::<Array<Nullable<BigInt>>, _>(column(&documents, |(_, document)| document.crc32))
         .bind::<Array<Nullable<BigInt>>, _>(column(batch, |order| order.only_after))
-        .bind::<Array<Nullable<Instant>>, _>(column(batch, |order| order.found_by.day_starts_at));
+        .bind::<Array<Nullable<Instant>>, _>(column(batch, |order| order.found_by.day_starts_at))
+        .bind::<Array<Nullable<BigInt>>, _>(column(batch, |order| order.row.person_id));
     // Reads to the end: the rows arrive before the commit, and an error of the commit after them.
     Prepared(statement).get_results(connection).await
 }

@@ -48,6 +48,7 @@ pub(super) async fn change(
     }
     let (before, found) = load(connection, request).await?;
     let effects = request.command.decide(&before, request.at)?;
+    let effects = effects.map(|effects| effects.done_by(request.doer()));
     let mut amended = None;
     if let Some(effects) = &effects {
         amended = write(connection, order, effects).await?;

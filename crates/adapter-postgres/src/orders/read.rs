@@ -27,7 +27,7 @@ use sql_rows::{
     },
     order_notes::{add_notes, is_place_in_notes, note_count, notes_page, notes_query},
     orders::{
-        KeptOrderRow, ListedRow, created_order, grouped, is_order_of,
+        KeptOrderRow, ListedRow, created_order, created_order_and_by, creator, grouped, is_order_of,
         notaries::{KnownNotaryRow, notaries_query},
         order_with_document, orders_with_documents, party_column, unreadable_order,
     },
@@ -139,11 +139,11 @@ async fn history(
     id: OrderId,
     query: HistoryQuery,
 ) -> Result<Option<MaybeErased<Option<Page<HistoryEntry>>>>, Failure> {
-    let created = Prepared(created_order(owner, id)).get_result(connection).await.optional()?;
-    let created_at = match created {
+    let created = Prepared(created_order_and_by(owner, id)).get_result(connection).await;
+    let created = match created.optional()? {
         None => return Ok(None),
-        Some((Some(_erased_at), _)) => return Ok(Some(MaybeErased::Erased)),
-        Some((None::<Utc>, created_at)) => created_at,
+        Some((Some::<Utc>(_erased_at), ..)) => return Ok(Some(MaybeErased::Erased)),
+        Some((None, at, key, person)) => (at, creator(key, person)),
     };
     let (HistoryQuery { limit, cursor }, columns) =
         (query, (order_changes::id, OrderChangeRow::as_select()));
@@ -166,7 +166,7 @@ async fn history(
             Prepared(older).get_results(connection).await?
         }
     };
-    Ok(Some(MaybeErased::Whole(Some(history_page(query, created_at, rows)?))))
+    Ok(Some(MaybeErased::Whole(Some(history_page(query, created, rows)?))))
 }
 
 async fn notes(

@@ -44,6 +44,7 @@ pub(super) fn change(
     }
     let (before, found) = load(connection, request)?;
     let effects = request.command.decide(&before, request.at)?;
+    let effects = effects.map(|effects| effects.done_by(request.doer()));
     let mut amended = None;
     if let Some(effects) = &effects {
         amended = write(connection, order, effects)?;

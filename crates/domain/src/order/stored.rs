@@ -9,6 +9,7 @@ use super::{EmailAddress, MAX_STATUS, Order, OrderId};
 use crate::{
     api_key::{ApiKeyId, ClientId},
     document::{DocumentKind, StoredDocument},
+    person::{Doer, PersonId},
 };
 
 conceal!(Notary, Note);
@@ -202,13 +203,16 @@ pub struct OrderChange {
     pub actor: Actor,
     /// The reason that it gave.
     pub reason: Option<String>,
+    /// The key or the person; `None` for operators, other systems and version 0.1.0. Their own side sees the name.
+    pub by: Option<Doer>,
 }
 
 impl OrderChange {
     /// Returns the first entry of the history of an order that was created at an instant.
     pub fn created(at: OffsetDateTime) -> Self {
         let (status, actor) = (OrderStatus::NEW, Actor::Client);
-        Self { at, kind: ChangeKind::Created, status, notary_id: None, actor, reason: None }
+        let kind = ChangeKind::Created;
+        Self { at, kind, status, notary_id: None, actor, reason: None, by: None }
     }
 }
 
@@ -234,6 +238,8 @@ pub struct Note {
     pub author: Actor,
     /// Its text, on one or several lines.
     pub text: String,
+    /// The key or the person who wrote it; `None` for operators and version 0.1.0. Their own side sees the name.
+    pub by: Option<Doer>,
 }
 
 /// The names of both sides of an order. They are no part of it: operators change them at any time.
@@ -308,8 +314,10 @@ pub struct StoredOrder {
     pub touched_at: Option<OffsetDateTime>,
     /// The client that created it.
     pub client: ClientId,
-    /// The API key with which the client created it.
+    /// The API key with which the client created it; of a person, the first key of the client.
     pub api_key: ApiKeyId,
+    /// The person who created it; `None` for a key.
+    pub person: Option<PersonId>,
     /// Whether a test key created it. A test order is no real signing and has no mail recipients.
     pub is_test: bool,
     /// Instant of creation, to the microsecond.
@@ -327,10 +335,22 @@ impl StoredOrder {
         }
     }
 
+    /// Returns who created it.
+    pub fn creator(&self) -> Doer {
+        self.person.map_or(Doer::Key(self.api_key), Doer::Person)
+    }
+
+    /// Returns who uploaded one of its documents; `None` if nobody knows.
+    pub fn uploader(&self, document: &StoredDocument) -> Option<Doer> {
+        let came_with_it = document.created_at == self.created_at;
+        document.by.or(came_with_it.then(|| self.creator()))
+    }
+
     /// Returns the newest entries of the history, up to [`READ_HISTORY`], oldest first. The oldest of all
     /// is the creation.
     pub fn history(&self) -> impl Iterator<Item = OrderChange> {
-        let created = Some(OrderChange::created(self.created_at));
+        let by = Some(self.creator());
+        let created = Some(OrderChange { by, ..OrderChange::created(self.created_at) });
         let created = created.filter(|_| self.changes.len() < READ_HISTORY);
         created.into_iter().chain(self.changes.iter().cloned())
     }
@@ -450,6 +470,7 @@ mod tests {
             at: OffsetDateTime::UNIX_EPOCH,
             author: Actor::Client,
             text: "x".repeat(bytes),
+            by: None,
         };
         for (limit, sizes, expected) in [
             (2, &[1, 1, 1][..], 2),

@@ -21,7 +21,7 @@ const CLIENT: Changer = Changer {
 };
 
 fn note(text: &str, at: OffsetDateTime) -> Note {
-    Note { at, author: Actor::Client, text: text.to_owned() }
+    Note { at, author: Actor::Client, text: text.to_owned(), by: None }
 }
 
 fn request() -> NoteRequest {

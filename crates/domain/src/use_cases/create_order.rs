@@ -164,6 +164,7 @@ impl CreateOrder {
         let new = NewOrder {
             client,
             api_key,
+            person: caller.person().map(|person| person.id),
             order,
             documents,
             created_at,
@@ -231,6 +232,7 @@ fn created(id: OrderId, new: NewOrder) -> StoredOrder {
         touched_at: None,
         client: new.client,
         api_key: new.api_key,
+        person: new.person,
         is_test: new.is_test,
         created_at: new.created_at,
         updated_at: new.created_at,

@@ -142,6 +142,7 @@ impl Intake {
                         withdrawn_at: None,
                         is_erased: false,
                         first_downloaded_at: None,
+                        by: None,
                     };
                     accepted.push((stored, document.file));
                 }

@@ -279,7 +279,7 @@ fn in_use(answered: Answered) -> WriteError {
 
 fn entry(at: OffsetDateTime, status: OrderStatus, notary_id: Option<i64>) -> OrderChange {
     let (kind, actor) = (ChangeKind::Status, Actor::Service);
-    OrderChange { at, kind, status, notary_id, actor, reason: None }
+    OrderChange { at, kind, status, notary_id, actor, reason: None, by: None }
 }
 
 /// Order 7 was assigned, then changed by the request, and cancelled and noted since.
@@ -292,7 +292,7 @@ fn mocks_of_changed() -> Mocks {
             entry(NOW - Duration::MINUTE, OrderStatus::ASSIGNED, Some(5)),
             entry(NOW, OrderStatus::CANCELLED, None),
         ];
-        found.notes = vec![Note { at: NOW, author: Actor::Client, text: "a".to_owned() }];
+        found.notes = vec![Note { at: NOW, author: Actor::Client, text: "a".to_owned(), by: None }];
         found.updated_at = NOW;
         found.order.signing.lender = Some("Another bank".to_owned());
         Ok(Some(MaybeErased::Whole(found)))

@@ -18,6 +18,7 @@ use crate::{
     order_changes::NewChangeRow,
     order_notes::NoteRow,
     orders::{FoundBy, read_notary},
+    people::stored_doer,
     schema::orders,
     uploads::CondemnedUpload,
 };
@@ -117,14 +118,16 @@ pub struct ChangeRows {
 pub struct FollowingColumns {
     status: String,
     change_actor: &'static str,
+    change_doer: Option<i64>,
     updated_at: Utc,
 }
 
 impl From<&FollowingStatus> for FollowingColumns {
-    fn from(FollowingStatus { status, actor, at }: &FollowingStatus) -> Self {
+    fn from(FollowingStatus { status, actor, at, by }: &FollowingStatus) -> Self {
         Self {
             status: status.as_str().to_owned(),
             change_actor: actor.as_str(),
+            change_doer: by.map(stored_doer),
             updated_at: Utc(*at),
         }
     }

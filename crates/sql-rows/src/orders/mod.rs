@@ -17,6 +17,7 @@ use domain::{
         record::OrderColumns,
         search::{FOLDED, notary_text, searched_text},
     },
+    person::{Doer, PersonId},
     ports::{Cause, LastChange, ListedOrder, MaybeErased, NewOrder, OrderNews},
 };
 use time::Date;
@@ -92,6 +93,21 @@ pub fn created_order(owner: Owner, id: OrderId) -> _ {
         .select((orders::erased_at, orders::created_at))
 }
 
+/// Like [`created_order`], with who created it.
+#[auto_type(no_type_alias)]
+pub fn created_order_and_by(owner: Owner, id: OrderId) -> _ {
+    let id: i64 = id.0;
+    let is_own: is_own = is_own(owner);
+    orders::table
+        .filter(orders::id.eq(id).and(is_own))
+        .select((orders::erased_at, orders::created_at, orders::api_key_id, orders::person_id))
+}
+
+/// Returns who created an order with these columns.
+pub fn creator(api_key: i64, person: Option<i64>) -> Doer {
+    person.map_or(Doer::Key(ApiKeyId(api_key)), |person| Doer::Person(PersonId(person)))
+}
+
 pub mod change;
 pub mod erase;
 pub mod find;
@@ -138,6 +154,7 @@ fn is_of_party(column: &str, party: i64) -> IsOfParty {
 pub struct OrderRow {
     pub client_id: i64,
     pub api_key_id: i64,
+    pub person_id: Option<i64>,
     pub signing_service_id: i64,
     pub notary_id: Option<i64>,
     pub notary: Option<String>,
@@ -232,6 +249,7 @@ impl OrderRow {
         Ok(Self {
             client_id: new.client.0,
             api_key_id: new.api_key.0,
+            person_id: new.person.map(|person| person.0),
             signing_service_id: record.signing_service_id,
             notary_id: None,
             notary: None,
@@ -277,6 +295,7 @@ impl OrderRow {
             id,
             client: ClientId(self.client_id),
             api_key: ApiKeyId(self.api_key_id),
+            person: self.person_id.map(PersonId),
             order: Box::new(order),
             status: OrderStatus::from_stored(self.status).ok_or_else(|| unreadable(&"status"))?,
             notary_id: self.notary_id,

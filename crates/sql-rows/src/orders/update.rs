@@ -7,6 +7,7 @@ use diesel::{
     sql_types::{BigInt, Bool, Nullable, Text},
 };
 use domain::{
+    access::Access,
     order::{OrderStatus, search::notary_text},
     ports::OrderUpdate,
 };
@@ -14,6 +15,7 @@ use domain::{
 use crate::{
     OneOf, Utc,
     orders::{is_own, stored_notary},
+    people::stored_doer,
     schema::orders,
 };
 
@@ -149,6 +151,7 @@ pub struct ChangedOrder {
     notary_id: Option<Option<i64>>,
     change_actor: Option<&'static str>,
     change_reason: Option<Option<String>>,
+    change_doer: Option<Option<i64>>,
 }
 
 impl From<&OrderUpdate> for ChangedOrder {
@@ -158,6 +161,7 @@ impl From<&OrderUpdate> for ChangedOrder {
             notary_id: update.notary_id,
             change_actor: Some(update.actor.as_str()),
             change_reason: Some(update.reason.clone()),
+            change_doer: Some(update.access.as_ref().and_then(Access::doer).map(stored_doer)),
         }
     }
 }

@@ -97,6 +97,7 @@ pub async fn amended_order_is_found_as_stored(storage: &Storage) {
                 notary_id: Some(7),
                 actor: Actor::Client,
                 reason: None,
+                by: None,
             });
             order.updated_at = at;
             told.push(changed);
@@ -249,6 +250,7 @@ pub async fn confirmation_ends_with_its_appointment(storage: &Storage) {
         notary_id: Some(7),
         actor: Actor::Client,
         reason: None,
+        by: None,
     };
     assert_eq!(*ended, expected);
     let events = storage.outbox.events(NOW + 400 * Duration::DAY, 10_000).await.unwrap();

@@ -45,7 +45,7 @@ pub(crate) fn update(id: OrderId, seen: OffsetDateTime, status: &str) -> OrderUp
 fn entry(update: &OrderUpdate) -> OrderChange {
     let OrderUpdate { at, status, notary_id, actor, reason, .. } = update.clone();
     let (status, notary_id) = (status.unwrap(), notary_id.unwrap());
-    OrderChange { at, kind: ChangeKind::Status, status, notary_id, actor, reason }
+    OrderChange { at, kind: ChangeKind::Status, status, notary_id, actor, reason, by: None }
 }
 
 /// Changes an order, and returns whether that was done.

@@ -78,7 +78,7 @@ impl Amendment {
             }],
             status: following.map(|status| {
                 // Instants of one order increase.
-                FollowingStatus { status, actor: Actor::Client, at: after(at, at) }
+                FollowingStatus { status, actor: Actor::Client, at: after(at, at), by: None }
             }),
             ..OrderEffects::default()
         }))

@@ -9,6 +9,7 @@ use crate::{
         event::{EventChange, EventType, MailContent},
         stored::{Actor, Note, OrderChange, OrderStatus},
     },
+    person::Doer,
 };
 
 /// The rows and columns that a change of an order stores.
@@ -53,6 +54,19 @@ pub struct FollowingStatus {
     pub actor: Actor,
     /// The instant, after that of the change.
     pub at: OffsetDateTime,
+    /// The key or the person who made it.
+    pub by: Option<Doer>,
+}
+
+impl OrderEffects {
+    /// Names the key or the person who makes the change, in all that it stores.
+    pub fn done_by(mut self, by: Option<Doer>) -> Self {
+        self.entry.iter_mut().for_each(|entry| entry.by = by);
+        self.note.iter_mut().for_each(|note| note.by = by);
+        self.status.iter_mut().for_each(|status| status.by = by);
+        self.added.iter_mut().for_each(|added| added.document.by = by);
+        self
+    }
 }
 
 /// A document that an order gets.

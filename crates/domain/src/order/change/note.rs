@@ -48,7 +48,7 @@ impl NewNote {
         let content = Some(MailContent::Note { author, text: text.clone() });
         Ok(OrderEffects {
             at: Some(at),
-            note: Some(Note { at, author, text }),
+            note: Some(Note { at, author, text, by: None }),
             range: Some(AddedRange { first_position, count: 1, total: 0 }),
             events: vec![NewEvent { content, ..event }],
             ..OrderEffects::default()
@@ -75,7 +75,7 @@ mod tests {
         for author in [Actor::Client, Actor::Service, Actor::Operator] {
             let effects = note(author).decide(&before(), NOW).unwrap();
             let text = "Ring twice.".to_owned();
-            assert!(effects.note == Some(Note { at: NOW, author, text: text.clone() }));
+            assert!(effects.note == Some(Note { at: NOW, author, text: text.clone(), by: None }));
             assert_eq!(effects.entry, None);
             let [event] = &effects.events[..] else { panic!() };
             assert_eq!(event.event, EventType::NoteAdded);

@@ -12,6 +12,7 @@ use crate::{
         Actor, AddedRange, DocumentId, Notary, Note, Order, OrderCommand, OrderEffects, OrderId,
         OrderStatus, Refusal, SigningServiceId,
     },
+    person::{Doer, PersonId},
 };
 
 /// Everything that is stored when an order is created.
@@ -28,6 +29,8 @@ pub struct NewOrder {
     pub client: ClientId,
     /// The API key with which the client creates it.
     pub api_key: ApiKeyId,
+    /// The person who creates it; `None` for a key.
+    pub person: Option<PersonId>,
     /// Whether that is a test key.
     pub is_test: bool,
     /// The request, if it has an idempotency key.
@@ -80,6 +83,13 @@ pub struct OrderCommandRequest {
     pub idempotent_request: Option<IdempotentRequest>,
     /// The access that makes it.
     pub access: Option<Access>,
+}
+
+impl OrderCommandRequest {
+    /// Returns the key or the person who makes the change: that of its access.
+    pub fn doer(&self) -> Option<Doer> {
+        self.access.as_ref().and_then(Access::doer)
+    }
 }
 
 /// The outcome of a command.
