@@ -9,7 +9,8 @@ use domain::{
     ports::{Clock, Entropy},
     use_cases::{
         add_documents::AddDocuments, add_note::AddNote, change_order::ChangeOrder,
-        create_order::CreateOrder, notaries::ListNotaries, read_order::ReadOrder,
+        create_order::CreateOrder, notaries::ListNotaries,
+        people::name_doers::NameDoers, read_order::ReadOrder,
         rejected::count_rejected::CountRejected, services::ListServices,
         webhooks::manage_webhooks::ManageWebhooks, withdraw_document::WithdrawDocument,
     },
@@ -42,6 +43,8 @@ pub struct Api {
     pub withdraw_document: Audited<WithdrawDocument>,
     /// Reads orders and documents.
     pub read_order: Audited<ReadOrder>,
+    /// Names the people and keys that did something.
+    pub name_doers: NameDoers,
     /// Counts rejected requests about orders.
     pub rejected: CountRejected,
     /// Lists the notaries that a signing service knows.

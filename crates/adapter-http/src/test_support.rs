@@ -1,6 +1,9 @@
 //! Tests handlers on mocks of the ports, without a database.
 
-use std::sync::{Arc, Mutex, OnceLock};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, OnceLock},
+};
 
 use actix_web::{
     App,
@@ -24,7 +27,7 @@ use domain::{
     order::OrderId,
     ports::{
         MockAccessLog, MockApiKeyRepo, MockBlobStore, MockChangeFeed, MockClock, MockEntropy,
-        MockIdempotencyLedger, MockOrderReader, MockOrderRepo, MockRejectedLog, MockSecretBox,
+        MockIdempotencyLedger, MockOrderReader, MockOrderRepo, MockPersonRepo, MockRejectedLog, MockSecretBox,
         MockServiceRepo, MockUploadLedger, MockWebhookQueue, MockWebhookRepo, MockWebhookSender,
     },
     use_cases::{
@@ -40,6 +43,7 @@ use domain::{
         keys::manage_keys::ManageKeys,
         notaries::ListNotaries,
         note_downloads::Downloads,
+        people::name_doers::NameDoers,
         read_order::ReadOrder,
         rejected::count_rejected::CountRejected,
         scan_documents::ScanDocuments,
@@ -79,6 +83,7 @@ pub(crate) struct Ports {
     /// The malware scanner; none by default.
     pub(crate) scan: Option<ScanDocuments>,
     pub(crate) keys: MockApiKeyRepo,
+    pub(crate) people: MockPersonRepo,
     pub(crate) services: MockServiceRepo,
     pub(crate) endpoints: MockWebhookRepo,
     pub(crate) deliveries: MockWebhookQueue,
@@ -92,6 +97,13 @@ pub(crate) struct Ports {
     pub(crate) rate: Rate,
     pub(crate) trusted_proxies: Vec<IpNet>,
     pub(crate) traces: Option<Arc<dyn TraceRequests>>,
+}
+
+/// Returns people and keys without names.
+fn nameless() -> MockPersonRepo {
+    let mut people = MockPersonRepo::new();
+    people.expect_names_of().returning(|_| Ok(BTreeMap::new()));
+    people
 }
 
 impl Ports {
@@ -124,6 +136,7 @@ impl Ports {
             blobs: MockBlobStore::new(),
             scan: None,
             keys: MockApiKeyRepo::new(),
+            people: nameless(),
             services: MockServiceRepo::new(),
             endpoints: MockWebhookRepo::new(),
             deliveries: MockWebhookQueue::new(),
@@ -178,6 +191,7 @@ impl Ports {
             }),
             list_notaries: ListNotaries { reader: intake.reader.clone(), clock: clock.clone() },
             list_services: ListServices { services: Arc::new(self.services) },
+            name_doers: NameDoers { people: Arc::new(self.people) },
             rejected: CountRejected {
                 log: Arc::new(self.rejected),
                 clock: clock.clone(),

@@ -229,8 +229,26 @@ impl AccessKind {
 
     /// The kinds that no side of an order sees: they would tell of a hold for litigation, or are of no single
     /// order. Those of people and keys name no order at all.
-    pub const OF_OPERATORS: [Self; 6] =
-        [Self::List, Self::Erase, Self::EraseDocuments, Self::Hold, Self::Release, Self::Refused];
+    pub const OF_OPERATORS: [Self; 18] = [
+        Self::List,
+        Self::Erase,
+        Self::EraseDocuments,
+        Self::Hold,
+        Self::Release,
+        Self::Refused,
+        Self::SignIn,
+        Self::SignOut,
+        Self::Invite,
+        Self::WithdrawInvitation,
+        Self::ChangePerson,
+        Self::EndSessions,
+        Self::AddPasskey,
+        Self::RemovePasskey,
+        Self::ErasePerson,
+        Self::IssueKey,
+        Self::RotateKey,
+        Self::RevokeKey,
+    ];
 
     /// Returns the kind of a stored name; `None` for that of a newer version.
     pub fn from_stored(name: &str) -> Option<Self> {

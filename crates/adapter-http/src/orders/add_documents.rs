@@ -4,14 +4,15 @@
 use actix_web::{HttpRequest, HttpResponse, http::header, web};
 use domain::{
     api_key::Scope,
-    document::DocumentKind,
+    document::{DocumentKind, StoredDocument},
     idempotency::{Answered, Attempt},
-    order::OrderId,
+    order::{Actor, OrderId},
     person::Caller,
     precondition::OrderPrecondition,
     use_cases::{
         add_documents::{AddDocuments, AddedDocuments, Addition},
         order_error::OrderError,
+        people::name_doers::{DoerNames, Viewer},
     },
 };
 use serde::Serialize;
@@ -83,7 +84,10 @@ async fn store(
     // Checked before the documents are read. What adds them checks again.
     adding.use_case().intake.order(&caller, adding.order_id).await?;
     let added = upload::carry_out(request, payload, api, &caller, form, adding).await?;
-    Ok(response(request, api, kind, &added))
+    let uploader = Actor::uploading(kind);
+    let acts = added.documents.iter().map(|document| (uploader, document.by));
+    let names = api.name_doers.named(Viewer::Side(caller.party()), acts).await?;
+    Ok(response(request, api, kind, &added, &names))
 }
 
 /// Adds the documents of a form to an order.
@@ -160,6 +164,7 @@ fn response(
     api: &Api,
     kind: DocumentKind,
     added: &AddedDocuments,
+    names: &DoerNames,
 ) -> HttpResponse {
     let messages = ["documents added", "documents added before, answered again"];
     let documents = added.documents.len();
@@ -169,8 +174,10 @@ fn response(
     let is_signed = kind == DocumentKind::Signed;
     let first = format!("{url}/{}", added.range.first_position);
     response.insert_header((header::LOCATION, first));
-    let record =
-        |(position, document)| DocumentRecord::new(document, kind, position, added.replaces, &url);
+    let record = |(position, document): (u32, &StoredDocument)| {
+        let by = names.by(Actor::uploading(kind), document.by);
+        DocumentRecord::new(document, kind, (position, added.replaces), &url, by)
+    };
     response.json(AddedRecord {
         order_id: added.order_id.0,
         documents_uploaded: (!is_signed).then_some(total),

@@ -3,7 +3,9 @@
 use actix_web::{HttpRequest, HttpResponse, http::header, web};
 use domain::{
     order::change_request::{NoteBody, NoteRequest},
-    use_cases::{add_note::AddedNote, order_error::OrderError},
+    use_cases::{
+        add_note::AddedNote, order_error::OrderError, people::name_doers::Viewer,
+    },
 };
 
 use crate::{
@@ -51,7 +53,9 @@ pub(crate) async fn add(
         api.metrics.replays.inc();
         answer.insert_header((IDEMPOTENCY_REPLAYED, "true"));
     }
-    Ok(answer.json(NoteRecord::of(&added)))
+    let viewer = Viewer::Side(admitted.owner().party);
+    let names = api.name_doers.named(viewer, [(added.author, added.by)]).await?;
+    Ok(answer.json(NoteRecord::of(&added, &names)))
 }
 
 #[cfg(test)]

@@ -6,8 +6,10 @@ use domain::{
     api_key::Owner,
     document::{DocumentCounts, DocumentKind},
     order::{OrderId, attention::Attention},
-    ports::{HistoryId, HistoryQuery, NoteNumber, NoteQuery},
-    use_cases::{order_error::OrderError, read_order::ReadOrder},
+    ports::{HistoryEntry, HistoryId, HistoryQuery, NoteNumber, NoteQuery},
+    use_cases::{
+        order_error::OrderError, people::name_doers::Viewer, read_order::ReadOrder,
+    },
 };
 
 use crate::{
@@ -41,7 +43,9 @@ pub(crate) async fn read(audit: Audit, request: HttpRequest, api: State) -> Answ
     let stored = reading.order(owner, id).await?;
     let counts = DocumentCounts::of(&stored.documents, &stored.signed_documents);
     let tag = version::tag(&stored, &Attention::of(&stored, counts, now));
-    Ok(with_tag(HttpResponse::Ok(), &tag).json(WholeOrder::of(&stored, &api.base_path, now)))
+    let names = api.name_doers.of_order(Viewer::Side(owner.party), &stored).await?;
+    let whole = WholeOrder::of(&stored, &api.base_path, now, &names);
+    Ok(with_tag(HttpResponse::Ok(), &tag).json(whole))
 }
 
 pub(crate) async fn list_documents(audit: Audit, request: HttpRequest, api: State) -> Answer {
@@ -56,7 +60,8 @@ async fn list_kind(audit: Audit, request: &HttpRequest, api: &Api, kind: Documen
     let (reading, owner, id) = begin(audit, request, api).await?;
     let stored = reading.with_documents(owner, id).await?;
     let url = path::of_documents(&api.base_path, id, kind);
-    list::whole(request, url, DocumentRecord::of_kind(&stored, kind, &api.base_path))
+    let names = api.name_doers.of_order(Viewer::Side(owner.party), &stored).await?;
+    list::whole(request, url, DocumentRecord::of_kind(&stored, kind, &api.base_path, &names))
 }
 
 pub(crate) async fn list_history(audit: Audit, request: HttpRequest, api: State) -> Answer {
@@ -72,7 +77,10 @@ pub(crate) async fn list_history(audit: Audit, request: HttpRequest, api: State)
         page => page?,
     };
     let others = Others::from(&page);
-    let records = page.items.into_iter().map(|entry| (entry.id.0, EntryRecord::of(entry)));
+    let acts = page.items.iter().map(|entry| (entry.change.actor, entry.change.by));
+    let names = api.name_doers.named(Viewer::Side(owner.party), acts).await?;
+    let record = |entry: HistoryEntry| (entry.id.0, EntryRecord::of(entry, &names));
+    let records = page.items.into_iter().map(record);
     let url = path::of_history(&api.base_path, id);
     list::page(&request, url, &paging, others, records)
 }
@@ -89,7 +97,9 @@ pub(crate) async fn list_notes(audit: Audit, request: HttpRequest, api: State) -
         page => page?,
     };
     let others = Others::from(&page);
-    let records = page.items.iter().map(|it| (it.number.0, NumberedNoteRecord::of(it)));
+    let acts = page.items.iter().map(|it| (it.note.author, it.note.by));
+    let names = api.name_doers.named(Viewer::Side(owner.party), acts).await?;
+    let records = page.items.iter().map(|it| (it.number.0, NumberedNoteRecord::of(it, &names)));
     let url = path::of_notes(&api.base_path, id);
     list::page(&request, url, &paging, others, records)
 }

@@ -8,6 +8,7 @@ use domain::{
         hh_mm,
     },
     ports::{HistoryEntry, ListedOrder, NumberedNote, OrderNews},
+    use_cases::people::name_doers::DoerNames,
 };
 use serde::Serialize;
 use time::OffsetDateTime;
@@ -192,27 +193,37 @@ pub struct WholeOrder<'a> {
 
 impl<'a> WholeOrder<'a> {
     /// Returns an order as a client reads it below a base path at `now`.
-    pub fn of(stored: &'a StoredOrder, base_path: &str, now: OffsetDateTime) -> Self {
+    /// `names` has those of the people and keys whom the reader sees.
+    pub fn of(
+        stored: &'a StoredOrder,
+        base_path: &str,
+        now: OffsetDateTime,
+        names: &DoerNames,
+    ) -> Self {
         let counts = DocumentCounts::of(&stored.documents, &stored.signed_documents);
-        let documents = |kind| DocumentRecord::of_kind(stored, kind, base_path).collect();
+        let documents = |kind| DocumentRecord::of_kind(stored, kind, base_path, names).collect();
         Self {
             record: OrderRecord::of(stored, counts, now),
             details: OrderRequest::of(&stored.order),
             documents: documents(DocumentKind::ToSign),
             signed_documents: documents(DocumentKind::Signed),
-            history: stored.history().map(ChangeRecord::of).collect(),
-            notes: stored.notes.iter().map(NoteRecord::of).collect(),
+            history: stored.history().map(|change| ChangeRecord::of(change, names)).collect(),
+            notes: stored.notes.iter().map(|note| NoteRecord::of(note, names)).collect(),
         }
     }
 
     /// Replaces the newest entries of the history by these.
-    pub fn with_history(self, history: impl Iterator<Item = OrderChange>) -> Self {
-        Self { history: history.map(ChangeRecord::of).collect(), ..self }
+    pub fn with_history(
+        self,
+        history: impl Iterator<Item = OrderChange>,
+        names: &DoerNames,
+    ) -> Self {
+        Self { history: history.map(|change| ChangeRecord::of(change, names)).collect(), ..self }
     }
 
     /// Replaces the newest notes by these.
-    pub fn with_notes(self, notes: &'a [Note]) -> Self {
-        Self { notes: notes.iter().map(NoteRecord::of).collect(), ..self }
+    pub fn with_notes(self, notes: &'a [Note], names: &DoerNames) -> Self {
+        Self { notes: notes.iter().map(|note| NoteRecord::of(note, names)).collect(), ..self }
     }
 }
 
@@ -228,12 +239,16 @@ struct ChangeRecord {
     order_status: String,
     notary_id: Option<i64>,
     actor: &'static str,
+    /// The person or the key, for their own side.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    by: Option<String>,
     reason: Option<String>,
 }
 
 impl ChangeRecord {
-    fn of(change: OrderChange) -> Self {
+    fn of(change: OrderChange, names: &DoerNames) -> Self {
         Self {
+            by: names.by(change.actor, change.by).map(str::to_owned),
             at: timestamp(change.at),
             kind: change.kind.as_str(),
             changed: change.kind.changed().map(<[String]>::to_vec),
@@ -251,12 +266,15 @@ impl ChangeRecord {
 pub(super) struct NoteRecord<'a> {
     at: String,
     author: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    by: Option<String>,
     text: &'a str,
 }
 
 impl<'a> NoteRecord<'a> {
-    pub(super) fn of(note: &'a Note) -> Self {
-        Self { at: timestamp(note.at), author: note.author.as_str(), text: &note.text }
+    pub(super) fn of(note: &'a Note, names: &DoerNames) -> Self {
+        let by = names.by(note.author, note.by).map(str::to_owned);
+        Self { at: timestamp(note.at), author: note.author.as_str(), by, text: &note.text }
     }
 }
 
@@ -269,8 +287,8 @@ pub(super) struct NumberedNoteRecord<'a> {
 }
 
 impl<'a> NumberedNoteRecord<'a> {
-    pub(super) fn of(it: &'a NumberedNote) -> Self {
-        Self { id: it.number.0, note: NoteRecord::of(&it.note) }
+    pub(super) fn of(it: &'a NumberedNote, names: &DoerNames) -> Self {
+        Self { id: it.number.0, note: NoteRecord::of(&it.note, names) }
     }
 }
 
@@ -283,8 +301,8 @@ pub(super) struct EntryRecord {
 }
 
 impl EntryRecord {
-    pub(super) fn of(entry: HistoryEntry) -> Self {
-        Self { id: entry.id.0, change: ChangeRecord::of(entry.change) }
+    pub(super) fn of(entry: HistoryEntry, names: &DoerNames) -> Self {
+        Self { id: entry.id.0, change: ChangeRecord::of(entry.change, names) }
     }
 }
 
@@ -299,6 +317,9 @@ pub(super) struct DocumentRecord<'a> {
     sha256: String,
     created_at: String,
     uploaded_by: Actor,
+    /// The person or the key, for their own side.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    by: Option<String>,
     replaces: Option<u32>,
     replaced_by: Option<u32>,
     withdrawn_at: Option<String>,
@@ -313,6 +334,7 @@ impl<'a> DocumentRecord<'a> {
         stored: &'a StoredOrder,
         kind: DocumentKind,
         base_path: &str,
+        names: &DoerNames,
     ) -> impl Iterator<Item = Self> {
         let (documents, url) =
             (stored.documents_of(kind), path::of_documents(base_path, stored.id, kind));
@@ -320,18 +342,19 @@ impl<'a> DocumentRecord<'a> {
             let is_replaced = |other: &StoredDocument| other.replaced_by == Some(position);
             let replaces = (0..).zip(documents).find(|(_, other)| is_replaced(other));
             let replaces = replaces.map(|(replaced, _)| replaced);
-            Self::new(document, kind, position, replaces, &url)
+            let by = names.by(Actor::uploading(kind), stored.uploader(document));
+            Self::new(document, kind, (position, replaces), &url, by)
         })
     }
 
-    /// Returns the record of a document at a position. `url` is the path of the order's documents of
+    /// Returns the record of a document at a position, which replaces another. `url` is the path of the order's documents of
     /// its kind.
     pub(super) fn new(
         document: &'a StoredDocument,
         kind: DocumentKind,
-        position: u32,
-        replaces: Option<u32>,
+        (position, replaces): (u32, Option<u32>),
         url: &str,
+        by: Option<&str>,
     ) -> Self {
         let uploader = Actor::uploading(kind);
         let withdrawn_by = if document.is_erased { Actor::Operator } else { uploader };
@@ -344,6 +367,7 @@ impl<'a> DocumentRecord<'a> {
             sha256: document.sha256.to_string(),
             created_at: timestamp(document.created_at),
             uploaded_by: uploader,
+            by: by.map(str::to_owned),
             replaces,
             replaced_by: document.replaced_by,
             withdrawn_at: document.withdrawn_at.map(timestamp),

@@ -144,7 +144,9 @@ impl AddDocuments {
         };
         let error = match self.intake.orders.change(&request).await {
             Ok(Changed::DocumentsAdded(range)) => {
-                let (order_id, replayed) = (id, false);
+                let (order_id, replayed, by) = (id, false, request.doer());
+                let name = |document| StoredDocument { by, ..document };
+                let documents = documents.into_iter().map(name).collect();
                 return Ok(AddedDocuments {
                     order_id,
                     replaces,

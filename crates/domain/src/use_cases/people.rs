@@ -2,5 +2,6 @@
 
 pub mod forget_sessions;
 pub mod manage_people;
+pub mod name_doers;
 pub mod sessions;
 pub mod sign_in;

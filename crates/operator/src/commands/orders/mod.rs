@@ -9,6 +9,7 @@ use domain::{
     access::AccessKind,
     api_key::{ClientId, Owner},
     appointment::parse_date,
+    document::DocumentKind,
     order::{
         Actor, FileNumber, Note, OrderChange, OrderCommand, OrderId, OrderStatus, Refusal,
         StoredOrder,
@@ -25,6 +26,7 @@ use domain::{
         accesses::recorder::BegunAccess,
         add_note::AddNote,
         change_order::{ChangeOrder, Changer},
+        people::name_doers::{NameDoers, Viewer},
     },
 };
 use serde::Serialize;
@@ -476,10 +478,18 @@ impl Operator {
     /// Returns an order as a client reads it, with what only operators see.
     pub(in crate::commands) async fn json(&self, order: &StoredOrder) -> Result<String> {
         let (history, notes) = (self.history(order).await?, self.notes(order).await?);
+        let naming = NameDoers { people: self.storage.people.clone() };
+        let documents = DocumentKind::ALL.into_iter().flat_map(|kind| {
+            let documents = order.documents_of(kind).iter();
+            documents.map(move |document| (Actor::uploading(kind), order.uploader(document)))
+        });
+        let acts = history.iter().map(|change| (change.actor, change.by)).chain(documents);
+        let acts = acts.chain(notes.iter().map(|note| (note.author, note.by)));
+        let names = naming.named(Viewer::Operator, acts).await?;
         let shown = ShownOrder {
-            order: WholeOrder::of(order, &self.settings.base_path, self.clock.now())
-                .with_history(history.into_iter())
-                .with_notes(&notes),
+            order: WholeOrder::of(order, &self.settings.base_path, self.clock.now(), &names)
+                .with_history(history.into_iter(), &names)
+                .with_notes(&notes, &names),
             client_id: order.client.0,
             api_key_id: order.api_key.0,
             is_test: order.is_test,
