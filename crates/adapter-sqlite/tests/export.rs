@@ -7,7 +7,8 @@ use std::path::Path;
 use adapter_sqlite::{EXPORTED_TABLES, Export, ExportError, SqliteStore};
 use contract_tests::samples::{
     CLIENT, LIVE, NOW, WINDOW, access, add_note, api_key, attempt, delivery, dispatch, document,
-    enqueue, idempotency_key, key_of, new_endpoint, new_order, object_key,
+    enqueue, idempotency_key, key_of, new_endpoint, new_invitation, new_order,
+    new_person, object_key,
 };
 use diesel::{
     Connection as _, RunQueryDsl as _, connection::SimpleConnection as _, dsl::sql,
@@ -18,6 +19,7 @@ use domain::{
     api_key::{ClientId, NewApiKey},
     idempotency::IdempotentRequest,
     order::{Actor, OrderId, OrderStatus, SigningServiceId},
+    person::Role,
     ports::{
         AccessLog as _, ApiKeyRepo, DeliveryQueue, NewOrder, OrderRepo as _, OrderUpdate,
         UploadLedger as _, WebhookQueue as _,
@@ -96,6 +98,11 @@ async fn every_row_is_exported_once_in_pages() {
     }
     store.record(&[object_key()], NOW).await.unwrap();
     for _ in 0..3 {
+        domain::ports::PersonRepo::invite(&store, &new_person(Role::Member), &new_invitation())
+            .await
+            .unwrap();
+    }
+    for _ in 0..3 {
         let endpoint = domain::ports::WebhookRepo::add(&store, &new_endpoint(LIVE), 10)
             .await
             .unwrap()
@@ -110,7 +117,7 @@ async fn every_row_is_exported_once_in_pages() {
     store.store(&accesses).await.unwrap();
     store.end(RunId(7), 0, NOW).await.unwrap();
     drop(store);
-    let counts = [3, 3, 3, 5, 3, 3, 10, 1, 7, 8, 4, 1, 3, 3, 5, 4, 2, 6];
+    let counts = [3, 3, 3, 5, 3, 3, 10, 1, 7, 8, 4, 1, 3, 3, 5, 4, 2, 6, 0, 3, 3, 0, 0];
     assert_eq!(counts.len(), EXPORTED_TABLES.len());
     for (table, count) in EXPORTED_TABLES.into_iter().zip(counts) {
         let all = rows(&path, table, 100);

@@ -288,6 +288,8 @@ fn help_lists_settings_without_their_values() {
         ("--public-url", "NOTARY_ORDERS_PUBLIC_URL", "mails have no link"),
         ("--mails", "NOTARY_ORDERS_MAILS", "full"),
         ("--mail-settle-secs", "NOTARY_ORDERS_MAIL_SETTLE_SECS", "30"),
+        ("--session-idle-mins", "NOTARY_ORDERS_SESSION_IDLE_MINS", "60"),
+        ("--session-hours", "NOTARY_ORDERS_SESSION_HOURS", "12"),
         ("--duplicate-window-secs", "NOTARY_ORDERS_DUPLICATE_WINDOW_SECS", "60"),
         ("--rate-per-second", "NOTARY_ORDERS_RATE_PER_SECOND", "50"),
         ("--rate-burst", "NOTARY_ORDERS_RATE_BURST", "100"),

@@ -176,7 +176,10 @@ async fn operator_updates_and_cancels_orders(kind: Kind) {
         of_operator.map(|(status, notary)| (status.to_owned(), notary, "operator".to_owned()));
     assert_eq!(history[1..].iter().map(entry).collect::<Vec<_>>(), of_operator);
     assert_eq!(history[3]["reason"], "ill");
-    let exported: Value = serde_json::from_str(&orders(&["show", "1"])).unwrap();
+    let mut exported: Value = serde_json::from_str(&orders(&["show", "1"])).unwrap();
+    // Operators see the name of the client's key, too.
+    assert_eq!(exported["history"][0]["by"].take(), "test");
+    exported["history"][0].as_object_mut().unwrap().remove("by");
     assert_eq!(exported["history"], json!(history));
     for (arguments, error) in [
         (

@@ -83,6 +83,8 @@ async fn order_reads_back_as_it_was_created(kind: Kind) {
         "order_status": "NEW",
         "notary_id": null,
         "actor": "client",
+        // The name of the key.
+        "by": "test",
         "reason": null,
     }]);
     assert!(read["calendar_uid"].as_str().unwrap().starts_with("order-1-"));
