@@ -81,7 +81,7 @@ impl PersonRow {
     pub fn into_person(self) -> Result<Person, Unreadable> {
         let unreadable = |column: &str| Unreadable::new("people", &self.id, &column);
         let row = self.person;
-        let handle = row.handle.try_into().map_err(|_| unreadable("handle"))?;
+        let handle: [u8; 64] = row.handle.try_into().map_err(|_| unreadable("handle"))?;
         Ok(Person {
             id: PersonId(self.id),
             person: NewPerson {

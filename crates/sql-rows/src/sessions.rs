@@ -1,8 +1,7 @@
 //! Rows of sessions and of the ceremonies that begin them.
 
 use diesel::{
-    dsl::{auto_type, sql},
-    expression::SqlLiteral,
+    dsl::{self, auto_type},
     prelude::*,
     sql_types::Bool,
 };
@@ -104,23 +103,29 @@ pub fn open_session(token: TokenHash) -> _ {
     sessions::table.filter(sessions::token.eq(token).and(sessions::ended_at.is_null()))
 }
 
-/// The condition of sessions.
-pub fn which_sessions(which: WhichSessions) -> SqlLiteral<Bool> {
+/// Returns the session and the person to which a call is limited.
+fn limits(which: WhichSessions) -> (Option<i64>, Option<i64>) {
     match which {
-        WhichSessions::One(session) => sql(&format!("sessions.id = {}", session.0)),
-        WhichSessions::OfPerson(person) => sql(&format!("sessions.person_id = {}", person.0)),
-        WhichSessions::All => sql("1 = 1"),
+        WhichSessions::One(session) => (Some(session.0), None),
+        WhichSessions::OfPerson(person) => (None, Some(person.0)),
+        WhichSessions::All => (None, None),
     }
 }
 
-/// Selects sessions that are not ended, but for one.
+/// Selects sessions that are not ended, but for one. The conditions that do not apply are there too, so the statement
+/// has one text and stays prepared.
 #[auto_type(no_type_alias)]
 pub fn open_sessions(which: WhichSessions, except: Option<SessionId>) -> _ {
-    let which: SqlLiteral<Bool> = which_sessions(which);
-    // No session has this number.
+    let limits: (Option<i64>, Option<i64>) = limits(which);
+    let any_session: dsl::AsExprOf<bool, Bool> = limits.0.is_none().into_sql::<Bool>();
+    let session: i64 = limits.0.unwrap_or_default();
+    let any_person: dsl::AsExprOf<bool, Bool> = limits.1.is_none().into_sql::<Bool>();
+    let person: i64 = limits.1.unwrap_or_default();
+    // No session has the number 0.
     let except: i64 = except.map_or(0, |session| session.0);
     sessions::table
-        .filter(which)
+        .filter(any_session.or(sessions::id.eq(session)))
+        .filter(any_person.or(sessions::person_id.eq(person)))
         .filter(sessions::ended_at.is_null().and(sessions::id.ne(except)))
 }
 

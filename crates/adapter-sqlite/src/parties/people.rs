@@ -212,19 +212,19 @@ impl PersonRepo for SqliteStore {
             if find(connection, id, rights)?.is_none() {
                 return Ok(Err(PersonRefusal::Unknown));
             }
-            let own = passkeys::table.filter(passkeys::person_id.eq(id.0));
-            let of_person: i64 = own.count().get_result(connection)?;
+            let own = || passkeys::table.filter(passkeys::person_id.eq(id.0));
+            let of_person: i64 = own().count().get_result(connection)?;
             let logins = identities::table.filter(identities::person_id.eq(id.0));
             let logins: i64 = logins.count().get_result(connection)?;
-            let named = own.filter(passkeys::id.eq(passkey.0));
-            let is_there: i64 = named.count().get_result(connection)?;
+            let named = || own().filter(passkeys::id.eq(passkey.0));
+            let is_there: i64 = named().count().get_result(connection)?;
             if is_there == 0 {
                 return Ok(Err(PersonRefusal::Unknown));
             }
             if of_person + logins <= 1 && !rights.may_leave_none {
                 return Ok(Err(PersonRefusal::LastMethod));
             }
-            diesel::delete(named).execute(connection)?;
+            diesel::delete(named()).execute(connection)?;
             Ok(Ok(()))
         };
         decided(self.transaction(remove).await)
