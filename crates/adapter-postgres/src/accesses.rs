@@ -41,19 +41,20 @@ use crate::{
 
 /// The columns of accesses, in the order in which the statements bind them.
 const COLUMNS: &str = "at, run, number, kind, order_id, orders, position, party, api_key_id, command, \
-    os_user, address, request_id, outcome";
+    os_user, address, request_id, outcome, person_id, subject_id";
 
 /// Stores accesses of a run, and the run. A refused request of a side is an access to its order.
 static STORE: LazyLock<String> = LazyLock::new(|| {
     let own = "(SELECT id FROM orders \
         WHERE id = asked_order_id AND party IN (client_id, -signing_service_id))";
     format!(
-        "WITH run AS (INSERT INTO access_runs (id, seen_at) VALUES ($16, $17) ON CONFLICT DO NOTHING) \
+        "WITH run AS (INSERT INTO access_runs (id, seen_at) VALUES ($18, $19) ON CONFLICT DO NOTHING) \
         INSERT INTO accesses ({COLUMNS}, asked_order_id) \
         SELECT at, run, number, kind, coalesce(order_id, {own}), orders, position, party, api_key_id, \
-            command, os_user, address, request_id, outcome, \
+            command, os_user, address, request_id, outcome, person_id, subject_id, \
             CASE WHEN asked_order_id IS NOT NULL AND {own} IS NULL THEN asked_order_id END \
-        FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) \
+        FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, \
+            $16, $17) \
             AS asked ({COLUMNS}, asked_order_id) \
         WHERE {DURABLE} ON CONFLICT DO NOTHING"
     )
@@ -79,6 +80,8 @@ impl AccessLog for PostgresStore {
             .bind::<Array<Nullable<Text>>, _>(column(&rows, |row| row.address.clone()))
             .bind::<Array<Nullable<Text>>, _>(column(&rows, |row| row.request_id.clone()))
             .bind::<Array<Text>, _>(column(&rows, |row| row.outcome.clone()))
+            .bind::<Array<Nullable<BigInt>>, _>(column(&rows, |row| row.person_id))
+            .bind::<Array<Nullable<BigInt>>, _>(column(&rows, |row| row.subject_id))
             .bind::<Array<Nullable<BigInt>>, _>(column(&rows, |row| row.asked_order_id))
             .bind::<BigInt, _>(first.run.0)
             .bind::<Instant, _>(Utc(first.at));
@@ -216,6 +219,10 @@ impl<Q: QueryFragment<Pg>> QueryFragment<Pg> for WithAccess<Q> {
         }
         out.push_sql(", ");
         out.push_bind_param::<Text, _>(&access.outcome)?;
+        for number in [&access.person_id, &access.subject_id] {
+            out.push_sql(", ");
+            out.push_bind_param::<Nullable<BigInt>, _>(number)?;
+        }
         out.push_sql(" FROM changed ON CONFLICT DO NOTHING) SELECT * FROM changed");
         Ok(())
     }

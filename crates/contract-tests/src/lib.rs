@@ -83,7 +83,7 @@ macro_rules! contract {
             one_of_concurrent_replacements_of_a_document_is_stored, withdrawn_document_keeps_its_record,
             document_of_another_owner_is_not_withdrawn, first_download_is_kept,
             earliest_of_concurrent_downloads_is_the_first, late_crc32_is_kept,
-            change_is_stored_with_its_access, access_of_a_change_that_is_not_stored_is_not_stored,
+            change_is_stored_with_its_access, doer_of_each_change_is_read_back, access_of_a_change_that_is_not_stored_is_not_stored,
             access_that_is_stored_already_does_not_undo_its_change,
         );
     };

@@ -300,6 +300,8 @@ mod tests {
             request_id: None,
             outcome: DONE.to_owned(),
             asked_order_id: None,
+            person_id: None,
+            subject_id: None,
         };
         let facts = row.into_access().facts;
         assert_eq!((facts.orders, facts.position, facts.address), (None, None, None));

@@ -6,12 +6,13 @@ use domain::{
     access::{Access, AccessActor, AccessId, AccessKind, NOT_MODIFIED, RunId},
     api_key::{ApiKeyId, ClientId, Owner, Party},
     order::{OrderId, SigningServiceId},
+    person::PersonId,
     ports::{AccessFilter, BusyKey, MaybeErased, MissingAccesses, NewOrder},
 };
 use time::{Duration, OffsetDateTime};
 
 use crate::samples::{
-    API_KEY, LIVE, MICROSECOND, NOW, RUN, Storage, access, at_once, new_order, operator_access,
+    API_KEY, CLIENT, LIVE, MICROSECOND, NOW, RUN, Storage, access, at_once, new_order, operator_access,
 };
 
 const ORDER: OrderId = OrderId(1);
@@ -58,6 +59,14 @@ pub async fn access_is_read_as_it_was_stored(storage: &Storage) {
     (download.facts.position, download.facts.address) = (Some(u32::MAX), None);
     stored.push(download);
     stored.push(operator_access(102, ORDER));
+    let mut of_person = access(103, ORDER);
+    let party = Party::Client(CLIENT);
+    of_person.facts.actor = AccessActor::Person { id: PersonId(i64::MAX), party };
+    stored.push(of_person);
+    let mut refused = of_kind(AccessKind::SignIn, access(104, ORDER));
+    (refused.facts.order, refused.facts.subject) = (None, Some(7));
+    refused.facts.actor = AccessActor::Nobody;
+    stored.push(Access { outcome: "unknown".to_owned(), ..refused });
     store(storage, &stored).await;
     assert_eq!(all(storage).await, reversed(stored));
 }

@@ -4,7 +4,11 @@ use domain::{
     access::{Access, AccessActor, AccessKind},
     api_key::{ClientId, Owner, Party},
     order::{OrderId, SigningServiceId},
-    ports::{AccessFilter, NewOrder, OrderCommandRequest, OrderUpdate, WriteError},
+    person::{Doer, PersonId},
+    ports::{
+        AccessFilter, Cursor, HistoryQuery, MaybeErased, NewOrder, OrderCommandRequest, OrderUpdate,
+        WriteError,
+    },
 };
 
 use super::{
@@ -14,7 +18,7 @@ use super::{
     noting::new_note,
 };
 use crate::samples::{
-    API_KEY, NOW, Storage, access, condemned, create_with_uploads, document, hold, key_of,
+    API_KEY, CLIENT, LIVE, NOW, Storage, access, condemned, create_with_uploads, document, hold, key_of,
     new_order, record_uploads, to_sign, withdraw,
 };
 
@@ -79,6 +83,53 @@ pub async fn change_is_stored_with_its_access(storage: &Storage) {
     condemned(storage.admin.erase(id, NOW, access(7)).await.unwrap());
     assert_eq!(accesses(storage).await, stored);
     assert_eq!(storage.accesses.missing(10).await.unwrap(), []);
+}
+
+/// Of a person, a key and an operator, in the history, of notes and of documents.
+pub async fn doer_of_each_change_is_read_back(storage: &Storage) {
+    let (jane, party) = (PersonId(5), Party::Client(CLIENT));
+    let new = NewOrder { person: Some(jane), documents: vec![document()], ..new_order("F-1", NOW) };
+    let id = create_with_uploads(storage, &new).await;
+    let by = |number, actor| {
+        let mut access = access(number, id);
+        access.facts.actor = actor;
+        Some(access)
+    };
+    let person = |number| by(number, AccessActor::Person { id: jane, party });
+    let orders = &storage.orders;
+    for (number, command) in (1..).zip([
+        amendment(id, "F-1", "A"),
+        recorded_addition(storage, id).await,
+        new_note(id, "a"),
+    ]) {
+        let command = OrderCommandRequest { access: person(number), ..command };
+        orders.change(&command).await.unwrap();
+    }
+    let (command, user) = ("orders change".to_owned(), "root".to_owned());
+    for (access, status) in [
+        (person(4), "FIRST"),
+        (by(5, AccessActor::Key { id: API_KEY, party }), "SECOND"),
+        (by(6, AccessActor::Operator { command, user }), "THIRD"),
+        (None, "FOURTH"),
+    ] {
+        let update = OrderUpdate { access, ..update(id, NOW, status) };
+        assert!(orders.update(&update).await.unwrap().is_some(), "{status}");
+    }
+    orders.change(&new_note(id, "b")).await.unwrap();
+    let order = storage.admin.order(id).await.unwrap().and_then(MaybeErased::whole).unwrap();
+    let (person, key) = (Some(Doer::Person(jane)), Some(Doer::Key(API_KEY)));
+    let history: Vec<_> = order.history().map(|change| change.by).collect();
+    // The creation, the amendment, and the statuses.
+    assert_eq!(history, [person, person, person, key, None, None]);
+    let notes: Vec<_> = order.notes.iter().map(|note| note.by).collect();
+    assert_eq!(notes, [person, None]);
+    let uploaders: Vec<_> = order.documents.iter().map(|it| order.uploader(it)).collect();
+    assert_eq!(uploaders, [person, person]);
+    let query = HistoryQuery { limit: 100, cursor: Cursor::Newest };
+    let page = storage.reader.history(LIVE, id, &query).await.unwrap();
+    let page = page.and_then(MaybeErased::whole).flatten().unwrap();
+    let page: Vec<_> = page.items.iter().rev().map(|entry| entry.change.by).collect();
+    assert_eq!(page, history);
 }
 
 /// It was refused, it changes nothing, or it was undone.
