@@ -4,7 +4,7 @@
 use actix_web::{HttpRequest, HttpResponse, http::header, web};
 use domain::{
     api_key::Scope,
-    document::{DocumentKind, StoredDocument},
+    document::DocumentKind,
     idempotency::{Answered, Attempt},
     order::{Actor, OrderId},
     person::Caller,
@@ -174,15 +174,15 @@ fn response(
     let is_signed = kind == DocumentKind::Signed;
     let first = format!("{url}/{}", added.range.first_position);
     response.insert_header((header::LOCATION, first));
-    let record = |(position, document): (u32, &StoredDocument)| {
+    let records = positions.zip(&added.documents).map(|(position, document)| {
         let by = names.by(Actor::uploading(kind), document.by);
         DocumentRecord::new(document, kind, (position, added.replaces), &url, by)
-    };
+    });
     response.json(AddedRecord {
         order_id: added.order_id.0,
         documents_uploaded: (!is_signed).then_some(total),
         signed_documents_uploaded: is_signed.then_some(total),
-        documents: positions.zip(&added.documents).map(record).collect(),
+        documents: records.collect(),
     })
 }
 
