@@ -1,8 +1,9 @@
-//! Builds the mails about a webhook endpoint that fails, and about a key that reads many orders or whose requests are
-//! rejected.
+//! Builds the mails about a webhook endpoint that fails, about a key that reads many orders or whose requests are
+//! rejected, and to an invited person.
 
 use domain::{
     access::BusyKeyNotice,
+    person::InvitationNotice,
     ports::{Notice, NotifyError},
     rejected::{RejectedNotice, RejectedWithCode},
     webhook::{DisabledBy, Endpoint, EndpointNotice, FAILING_LIMIT},
@@ -22,6 +23,7 @@ pub(crate) fn render(sender: &Sender, notice: &Notice) -> Result<Message, Notify
         Notice::Endpoint(notice) => of_endpoint(notice),
         Notice::BusyKey(notice) => of_busy_key(notice),
         Notice::Rejected(notice) => of_rejected(notice),
+        Notice::Invitation(notice) => of_invitation(notice),
     };
     head(sender, &notice.message_key(), notice.recipient(), subject, date)?
         .singlepart(SinglePart::plain(text.map_err(permanent)?))
@@ -52,6 +54,25 @@ fn of_busy_key(BusyKeyNotice { name, orders, at, .. }: &BusyKeyNotice) -> Mail {
         )
     });
     ("An API key reads more orders than usual".to_owned(), *at, text)
+}
+
+/// The subject names nobody: it stands in logs of relays.
+fn of_invitation(notice: &InvitationNotice) -> Mail {
+    let InvitationNotice { side, by, link, at, expires_at, .. } = notice;
+    let nobody = || "You are invited".to_owned();
+    let by = by.as_ref().map_or_else(nobody, |by| format!("{by} invites you"));
+    let to = side.as_ref().map(|side| format!(" to the orders of {side}")).unwrap_or_default();
+    let text = second(*expires_at).map(|expires_at| {
+        format!(
+            "{by}{to}.\n\n\
+             Open this link on your own device, and choose how to sign in: by a passkey, or by the login \
+             of your company. The link works once, until {expires_at}:\n\n\
+             {link}\n\n\
+             Pass it on to nobody: whoever opens it first signs in in your place. If you do not expect this \
+             mail, ignore it.\n"
+        )
+    });
+    ("Your invitation to sign in".to_owned(), *at, text)
 }
 
 /// The fields and requests that a mail names are the first of each.
@@ -135,6 +156,7 @@ mod tests {
     use domain::{
         api_key::{ApiKeyId, ClientId, Owner},
         order::EmailAddress,
+        person::PersonId,
         webhook::{EndpointId, EventType},
     };
     use time::macros::datetime;
@@ -226,6 +248,27 @@ mod tests {
         ] {
             assert!(mail.contains(part), "{part}: {mail}");
         }
+    }
+
+    #[test]
+    fn invitation_has_its_link_and_says_who_invites() {
+        let mail = |by: Option<&str>| {
+            parsed(&Notice::Invitation(InvitationNotice {
+                person: PersonId(3),
+                side: Some("Acme Title".to_owned()),
+                by: by.map(str::to_owned),
+                link: "https://o.example/console#invite=abc".to_owned(),
+                at: NOW,
+                expires_at: NOW + time::Duration::days(7),
+                recipient: EmailAddress::try_from("it@title.example.com".to_owned()).unwrap(),
+            }))
+        };
+        let of_admin = mail(Some("Jane Doe"));
+        for part in ["Jane Doe invites you to the orders of Acme Title", "console#invite=abc", "2026-12-08"]
+        {
+            assert!(of_admin.contains(part), "{part}: {of_admin}");
+        }
+        assert!(mail(None).contains("You are invited to the orders of"));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use domain::{
     delivery::{Audience, Extent, MailSubject, Notification},
     document::{ObjectKey, StoredDocument},
     order::{EmailAddress, OrderId},
+    person::{InvitationNotice, PersonId},
     ports::{NewOrder, Notice, Notifier, NotifyError},
     rejected::{RejectedNotice, RejectedWithCode},
     webhook::{DisabledBy, Endpoint, EndpointId, EndpointNotice, EventType},
@@ -151,7 +152,21 @@ pub async fn notice_is_a_mail_to_its_recipient(fixture: &dyn NotifierFixture) {
         by_code: [("validation_failed".to_owned(), RejectedWithCode::default())].into(),
         recipient: recipient(),
     };
-    let notices = [Notice::BusyKey(busy), Notice::BusyKey(later), Notice::Rejected(rejected)];
+    let invitation = InvitationNotice {
+        person: PersonId(3),
+        side: Some("Ключ \"7\"".to_owned()),
+        by: None,
+        link: format!("https://orders.example.com/console#invite={}", "é".repeat(1_000)),
+        at: samples::NOW,
+        expires_at: samples::NOW + Duration::days(7),
+        recipient: recipient(),
+    };
+    let notices = [
+        Notice::BusyKey(busy),
+        Notice::BusyKey(later),
+        Notice::Rejected(rejected),
+        Notice::Invitation(invitation),
+    ];
     for (notice, mails) in notices.into_iter().zip(3..) {
         for _ in 0..2 {
             fixture.notifier().tell(&notice).await.unwrap();

@@ -3,6 +3,7 @@
 use time::{Duration, OffsetDateTime};
 
 use super::{Person, PersonId, PersonState, TokenHash};
+use crate::people::EmailAddress;
 
 /// How long an invitation can be accepted.
 pub const INVITATION_LIFETIME: Duration = Duration::days(7);
@@ -68,6 +69,35 @@ impl InvitationFault {
             Self::Withdrawn => "invitation_withdrawn",
             Self::Disabled => "invitation_disabled",
         }
+    }
+}
+
+/// A mail with the link of an invitation.
+#[derive(Clone, PartialEq, Eq)]
+pub struct InvitationNotice {
+    /// The invited person.
+    pub person: PersonId,
+    /// The name of the client or the signing service; `None` without a record.
+    pub side: Option<String>,
+    /// The name of the admin who invites; `None` for an operator.
+    pub by: Option<String>,
+    /// The link, with its token.
+    pub link: String,
+    /// Instant of issue.
+    pub at: OffsetDateTime,
+    /// Instant from which it cannot be accepted.
+    pub expires_at: OffsetDateTime,
+    /// Address that receives the mail.
+    pub recipient: EmailAddress,
+}
+
+// The link is a secret.
+conceal!(InvitationNotice);
+
+impl InvitationNotice {
+    /// Returns the key of the mail, from which its `Message-ID` is derived. It has no part of the token.
+    pub fn message_key(&self) -> String {
+        format!("invitation{}at{}", self.person.0, self.at.unix_timestamp_nanos())
     }
 }
 

@@ -7,10 +7,10 @@ use domain::{
     api_key::{ClientId, Party},
     order::{EmailAddress, SigningServiceId},
     person::{
-        FORMER_USER, Passkey, Person, PersonChange, PersonId, PersonName, PersonRefusal, Role, Session,
+        FORMER_USER, INVITATION_LIFETIME, InvitationNotice, Passkey, Person, PersonChange, PersonId, PersonName, PersonRefusal, Role, Session,
         SessionId, Token,
     },
-    ports::{PersonError, WhichSessions},
+    ports::{Notice, PersonError, WhichSessions, error_chain},
     use_cases::people::manage_people::{InvitationTerms, ManagePeople, Manager},
 };
 use serde_json::json;
@@ -19,9 +19,9 @@ use super::{
     orders::operator::Operator,
     output::{Column, Format, address, at, print},
 };
-use crate::settings::{
-    Settings,
-    values::{listed, whole},
+use crate::{
+    adapters::notifier,
+    settings::values::{listed, whole},
 };
 
 #[derive(Debug, Subcommand)]
@@ -191,14 +191,14 @@ pub(super) async fn run(
             let invited = people.invite(Manager::Operator, terms).await.map_err(Into::into);
             let id = invited.as_ref().ok().map(|(id, _)| *id);
             let (id, token) = recorded(operator, AccessKind::Invite, id, invited).await?;
-            show_link(&operator.settings, id, &token)
+            hand_over(operator, people, id, &token).await
         }
         PeopleCommand::InviteAgain { id } => {
             let id = PersonId(id);
             let invited = people.invite_again(Manager::Operator, id).await;
             let invited = invited.map_err(|error| described(error, id));
             let (_, token) = recorded(operator, AccessKind::Invite, Some(id), invited).await?;
-            show_link(&operator.settings, id, &token)
+            hand_over(operator, people, id, &token).await
         }
         PeopleCommand::Change { id, change: NewProperties { name, email, role } } => {
             let change = PersonChange { name, email, role, is_disabled: None };
@@ -276,12 +276,49 @@ async fn recorded<T>(
     operator.recorded(access, result).await
 }
 
-/// Prints only the link to standard output.
-fn show_link(settings: &Settings, id: PersonId, token: &Token) -> Result<()> {
+/// Prints only the link to standard output. Mails it, too, if there is a relay, and users know the address of the
+/// service.
+async fn hand_over(
+    operator: &Operator,
+    people: &ManagePeople,
+    id: PersonId,
+    token: &Token,
+) -> Result<()> {
+    let Operator { settings, storage, clock, .. } = operator;
     // The service may listen at several addresses, or at one that this command does not know.
     let port = settings.listen.rsplit(':').next().and_then(|port| port.parse().ok());
-    print(&format!("{}\n", settings.console_link("invite", token, port.unwrap_or(8080))))?;
+    let link = settings.console_link("invite", token, port.unwrap_or(8080));
+    print(&format!("{link}\n"))?;
     eprintln!("the link is for person {}, and valid for 7 days", id.0);
+    let Some(person) = people.people.find(id).await? else { return Ok(()) };
+    let (Some(recipient), Some(_), None) =
+        (person.person.email, &settings.public_url, settings.mail_drop())
+    else {
+        return Ok(());
+    };
+    let side = match person.person.party {
+        Party::Client(client) => {
+            let first = storage.keys.first_of(client).await?;
+            first.map(|first| first.client_name().to_owned())
+        }
+        Party::Service(service) => {
+            storage.services.find(&[service]).await?.pop().map(|service| service.name)
+        }
+    };
+    let at = clock.now();
+    let notice = Notice::Invitation(InvitationNotice {
+        person: id,
+        side,
+        by: None,
+        link,
+        at,
+        expires_at: at + INVITATION_LIFETIME,
+        recipient,
+    });
+    match notifier(settings)?.tell(&notice).await {
+        Ok(()) => eprintln!("it was mailed, too"),
+        Err(error) => eprintln!("it was not mailed: {}", error_chain(&error)),
+    }
     Ok(())
 }
 

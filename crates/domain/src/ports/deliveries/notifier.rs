@@ -4,6 +4,7 @@ use crate::{
     access::BusyKeyNotice,
     delivery::Notification,
     order::EmailAddress,
+    person::InvitationNotice,
     ports::{Cause, error_chain},
     rejected::RejectedNotice,
     webhook::EndpointNotice,
@@ -27,7 +28,7 @@ pub enum NotifyError {
     Permanent(#[source] Cause),
 }
 
-/// A mail to the contact of a key, about something else than an order.
+/// A mail about something else than an order: to the contact of a key, or to an invited person.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Notice {
     /// A webhook endpoint fails or is disabled.
@@ -36,6 +37,8 @@ pub enum Notice {
     BusyKey(BusyKeyNotice),
     /// Requests of a key were rejected.
     Rejected(RejectedNotice),
+    /// A person is invited.
+    Invitation(InvitationNotice),
 }
 
 impl Notice {
@@ -45,6 +48,7 @@ impl Notice {
             Self::Endpoint(notice) => &notice.recipient,
             Self::BusyKey(notice) => &notice.recipient,
             Self::Rejected(notice) => &notice.recipient,
+            Self::Invitation(notice) => &notice.recipient,
         }
     }
 
@@ -55,6 +59,7 @@ impl Notice {
             Self::Endpoint(notice) => notice.message_key(),
             Self::BusyKey(notice) => notice.message_key(),
             Self::Rejected(notice) => notice.message_key(),
+            Self::Invitation(notice) => notice.message_key(),
         }
     }
 }
