@@ -9,9 +9,8 @@ use domain::{
     ports::{Clock, Entropy},
     use_cases::{
         add_documents::AddDocuments, add_note::AddNote, change_order::ChangeOrder,
-        create_order::CreateOrder, notaries::ListNotaries,
-        people::name_doers::NameDoers, read_order::ReadOrder,
-        rejected::count_rejected::CountRejected, services::ListServices,
+        create_order::CreateOrder, notaries::ListNotaries, people::name_doers::NameDoers,
+        read_order::ReadOrder, rejected::count_rejected::CountRejected, services::ListServices,
         webhooks::manage_webhooks::ManageWebhooks, withdraw_document::WithdrawDocument,
     },
 };

@@ -27,8 +27,9 @@ use domain::{
     order::OrderId,
     ports::{
         MockAccessLog, MockApiKeyRepo, MockBlobStore, MockChangeFeed, MockClock, MockEntropy,
-        MockIdempotencyLedger, MockOrderReader, MockOrderRepo, MockPersonRepo, MockRejectedLog, MockSecretBox,
-        MockServiceRepo, MockUploadLedger, MockWebhookQueue, MockWebhookRepo, MockWebhookSender,
+        MockIdempotencyLedger, MockOrderReader, MockOrderRepo, MockPersonRepo, MockRejectedLog,
+        MockSecretBox, MockServiceRepo, MockUploadLedger, MockWebhookQueue, MockWebhookRepo,
+        MockWebhookSender,
     },
     use_cases::{
         accesses::{

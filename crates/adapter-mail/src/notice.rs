@@ -264,7 +264,8 @@ mod tests {
             }))
         };
         let of_admin = mail(Some("Jane Doe"));
-        for part in ["Jane Doe invites you to the orders of Acme Title", "console#invite=abc", "2026-12-08"]
+        for part in
+            ["Jane Doe invites you to the orders of Acme Title", "console#invite=abc", "2026-12-08"]
         {
             assert!(of_admin.contains(part), "{part}: {of_admin}");
         }

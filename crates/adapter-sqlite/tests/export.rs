@@ -7,8 +7,8 @@ use std::path::Path;
 use adapter_sqlite::{EXPORTED_TABLES, Export, ExportError, SqliteStore};
 use contract_tests::samples::{
     CLIENT, LIVE, NOW, WINDOW, access, add_note, api_key, attempt, delivery, dispatch, document,
-    enqueue, idempotency_key, key_of, new_endpoint, new_invitation, new_order,
-    new_person, object_key,
+    enqueue, idempotency_key, key_of, new_endpoint, new_invitation, new_order, new_person,
+    object_key,
 };
 use diesel::{
     Connection as _, RunQueryDsl as _, connection::SimpleConnection as _, dsl::sql,

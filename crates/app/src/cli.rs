@@ -257,15 +257,8 @@ async fn start_service(settings: &Settings, machine: &Machine) -> Result<Service
     let messages_wait = !service.messages_leave.is_cancelled();
     if let Database::Sqlite(file) = settings.database()?
         && let Some(welcome) =
-            first_key::welcome(
-                (&keys, &people),
-                settings,
-                &file,
-                &names,
-                [api, ops],
-                messages_wait,
-            )
-            .await?
+            first_key::welcome((&keys, &people), settings, &file, &names, [api, ops], messages_wait)
+                .await?
     {
         within(PRINT_TIMEOUT, move || {
             if let Err(error) = print(&welcome) {

@@ -21,7 +21,8 @@ use domain::{
         AccessLog, ApiKeyRepo, Attempted, ChangeFeed, DatabaseTime, DeliveryQueue, Dispatch,
         ErasureOutcome, EventId, IdempotencyLedger, InstallationRepo, Lease, NewOrder, OrderAdmin,
         OrderReader, OrderRepo, Outbox, PersonRepo, QueueStats, RejectedLog, ServiceRepo,
-        SessionRepo, Settlement, StoreError, UploadLedger, WebhookQueue, WebhookRepo, WriteError, error_chain,
+        SessionRepo, Settlement, StoreError, UploadLedger, WebhookQueue, WebhookRepo, WriteError,
+        error_chain,
     },
 };
 use futures_util::future::join_all;

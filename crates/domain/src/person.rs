@@ -302,7 +302,8 @@ pub(crate) mod tests {
             };
             assert_eq!(state(Some(NOW), None), PersonState::Disabled);
             assert_eq!(state(None, Some(NOW)), PersonState::Disabled);
-            let open = if accepted_at.is_some() { PersonState::Active } else { PersonState::Invited };
+            let open =
+                if accepted_at.is_some() { PersonState::Active } else { PersonState::Invited };
             assert_eq!(state(None, None), open);
         }
     }

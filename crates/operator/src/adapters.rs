@@ -15,8 +15,8 @@ use domain::{
     ports::{
         AccessLog, ApiKeyRepo, BlobStore, ChangeFeed, DatabaseTime, DeliveryQueue,
         IdempotencyLedger, InstallationRepo, Notifier, OrderAdmin, OrderReader, OrderRepo, Outbox,
-        PersonRepo, RejectedLog, ServiceRepo, SessionRepo, UploadLedger, WebhookQueue, WebhookRepo, WebhookSender,
-        error_chain,
+        PersonRepo, RejectedLog, ServiceRepo, SessionRepo, UploadLedger, WebhookQueue, WebhookRepo,
+        WebhookSender, error_chain,
     },
     use_cases::{
         installations::Installations,

@@ -5,9 +5,9 @@ use domain::{
     api_key::{ApiKeyId, Party},
     people::EmailAddress,
     person::{
-        Credential, CredentialId, Doer, FORMER_USER, Identity, Invitation, NewInvitation, NewPasskey,
-        NewPerson, Passkey, PasskeyId, Person, PersonId, PersonName, PersonState, Role, TokenHash,
-        UserHandle,
+        Credential, CredentialId, Doer, FORMER_USER, Identity, Invitation, NewInvitation,
+        NewPasskey, NewPerson, Passkey, PasskeyId, Person, PersonId, PersonName, PersonState, Role,
+        TokenHash, UserHandle,
     },
 };
 use time::OffsetDateTime;
@@ -146,9 +146,7 @@ pub fn person_row(id: PersonId) -> _ {
 #[auto_type(no_type_alias)]
 pub fn people_of(party: Party) -> _ {
     let party: i64 = stored_party(party);
-    people::table
-        .filter(people::party.eq(party).and(people::erased_at.is_null()))
-        .order(people::id)
+    people::table.filter(people::party.eq(party).and(people::erased_at.is_null())).order(people::id)
 }
 
 /// Selects all people, by identifier.
@@ -302,8 +300,7 @@ pub fn credential_row(credential: &CredentialId) -> _ {
 pub fn unused_credential(before: &Credential) -> _ {
     let credential: Vec<u8> = before.id.0.clone();
     let changing: Vec<u8> = before.changing.clone();
-    passkeys::table
-        .filter(passkeys::credential.eq(credential).and(passkeys::changing.eq(changing)))
+    passkeys::table.filter(passkeys::credential.eq(credential).and(passkeys::changing.eq(changing)))
 }
 
 /// Selects the passkeys of people, the oldest first.

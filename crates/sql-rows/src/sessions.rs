@@ -8,7 +8,8 @@ use diesel::{
 use domain::{
     api_key::ApiKeyId,
     person::{
-        Ceremony, CeremonyData, Doer, NewSession, PersonId, Purpose, Session, SessionId, TokenHash, Way,
+        Ceremony, CeremonyData, Doer, NewSession, PersonId, Purpose, Session, SessionId, TokenHash,
+        Way,
     },
     ports::{Cause, WhichSessions},
 };
@@ -170,9 +171,7 @@ impl CeremonyRow {
             Purpose::SignIn => ("sign_in", None, None, None),
             Purpose::Accept(token) => ("accept", Some(token.0.to_vec()), None, None),
             Purpose::AddPasskey(person) => ("add_passkey", None, Some(person.0), None),
-            Purpose::Confirm(person, session) => {
-                ("confirm", None, Some(person.0), Some(session.0))
-            }
+            Purpose::Confirm(person, session) => ("confirm", None, Some(person.0), Some(session.0)),
         };
         let (way, place, state) = match &ceremony.data {
             CeremonyData::Passkey { origin, state } => ("passkey", origin.clone(), state.clone()),

@@ -109,9 +109,7 @@ impl RateLimits {
         let [own, own_with_documents] = caller.rates();
         let rate = match policy {
             Policy::Orders | Policy::Changes => own.unwrap_or(self.orders),
-            Policy::OrdersWithDocuments => {
-                own_with_documents.unwrap_or(self.orders_with_documents)
-            }
+            Policy::OrdersWithDocuments => own_with_documents.unwrap_or(self.orders_with_documents),
             Policy::Reads => self.reads,
             Policy::Webhooks => self.orders,
         };

@@ -3,9 +3,7 @@
 use actix_web::{HttpRequest, HttpResponse, http::header, web};
 use domain::{
     order::change_request::{NoteBody, NoteRequest},
-    use_cases::{
-        add_note::AddedNote, order_error::OrderError, people::name_doers::Viewer,
-    },
+    use_cases::{add_note::AddedNote, order_error::OrderError, people::name_doers::Viewer},
 };
 
 use crate::{

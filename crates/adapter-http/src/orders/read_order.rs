@@ -7,9 +7,7 @@ use domain::{
     document::{DocumentCounts, DocumentKind},
     order::{OrderId, attention::Attention},
     ports::{HistoryEntry, HistoryId, HistoryQuery, NoteNumber, NoteQuery},
-    use_cases::{
-        order_error::OrderError, people::name_doers::Viewer, read_order::ReadOrder,
-    },
+    use_cases::{order_error::OrderError, people::name_doers::Viewer, read_order::ReadOrder},
 };
 
 use crate::{

@@ -2,11 +2,7 @@
 //! uploaded a document withdraws it.
 
 use actix_web::{HttpRequest, HttpResponse};
-use domain::{
-    api_key::Scope,
-    document::DocumentKind,
-    person::Caller,
-};
+use domain::{api_key::Scope, document::DocumentKind, person::Caller};
 
 use crate::{
     admission::{audit::Audit, preconditions::Preconditions, rate_limit::Policy},

@@ -23,7 +23,8 @@ pub(crate) async fn create(
     let caller = admit(&request, &api.admission, Policy::Webhooks).await?;
     preconditions.check_creation()?;
     let body = json::read_object(&request, payload, &api.json_bodies, &caller).await?;
-    let (endpoint, secret) = api.webhooks.create(caller.owner(), caller.key().map(|key| key.id), &body).await?;
+    let (endpoint, secret) =
+        api.webhooks.create(caller.owner(), caller.key().map(|key| key.id), &body).await?;
     note_webhook(&request, endpoint.id, "webhook created");
     let location = path::of_webhook(&api.base_path, endpoint.id);
     let record = WebhookRecord::created(&endpoint, &secret);

@@ -22,9 +22,8 @@ use sql_rows::{
     people::{
         ChangedPerson, ErasedPerson, IdentityRow, InvitationRow, NewInvitationRow, NewPasskeyRow,
         NewPersonRow, PasskeyRow, PersonRow, active_admins, all_people, credential_row, doer_of,
-        identity_row,
-        invitation_row, is_disabled, open_invitations, passkeys_of, people_and_keys, people_of,
-        person_row, unused_credential,
+        identity_row, invitation_row, is_disabled, open_invitations, passkeys_of, people_and_keys,
+        people_of, person_row, unused_credential,
     },
     schema::{api_keys, identities, invitations, passkeys, people, sessions},
 };
@@ -43,8 +42,9 @@ impl PersonRepo for PostgresStore {
         invitation: &NewInvitation,
     ) -> Result<PersonId, StoreError> {
         let (person, invitation) = (person.clone(), invitation.clone());
-        let invite =
-            async move |connection: &mut AsyncPgConnection| add(connection, &person, &invitation).await;
+        let invite = async move |connection: &mut AsyncPgConnection| {
+            add(connection, &person, &invitation).await
+        };
         self.transaction(invite).await
     }
 
@@ -132,7 +132,9 @@ impl PersonRepo for PostgresStore {
             }
             let id = person.id;
             let added = match &method {
-                NewMethod::Passkey(passkey) => add_passkey(connection, id, passkey).await?.map(drop),
+                NewMethod::Passkey(passkey) => {
+                    add_passkey(connection, id, passkey).await?.map(drop)
+                }
                 NewMethod::Login(identity) => add_identity(connection, id, identity, at).await?,
             };
             if let Err(refusal) = added {
@@ -205,7 +207,8 @@ impl PersonRepo for PostgresStore {
         used: &[u8],
         at: OffsetDateTime,
     ) -> Result<bool, StoreError> {
-        let changed = (passkeys::changing.eq(used.to_vec()), passkeys::last_used_at.eq(Some(Utc(at))));
+        let changed =
+            (passkeys::changing.eq(used.to_vec()), passkeys::last_used_at.eq(Some(Utc(at))));
         let used = diesel::update(unused_credential(before)).set(changed);
         Ok(self.execute(used).await? > 0)
     }
@@ -284,7 +287,8 @@ impl PersonRepo for PostgresStore {
             };
             let side = people_of(person.person.party).select(PersonRow::as_select());
             let side: Vec<PersonRow> = side.get_results(connection).await?;
-            let side = side.into_iter().map(PersonRow::into_person).collect::<Result<Vec<_>, _>>()?;
+            let side =
+                side.into_iter().map(PersonRow::into_person).collect::<Result<Vec<_>, _>>()?;
             let admins = active_admins(&side);
             let changed = match change.decide(&person, admins, rights.may_leave_none, at) {
                 Ok(changed) => changed,
@@ -343,9 +347,8 @@ async fn add(
     person: &NewPerson,
     invitation: &NewInvitation,
 ) -> Result<PersonId, Failure> {
-    let added = diesel::insert_into(people::table)
-        .values(NewPersonRow::from(person))
-        .returning(people::id);
+    let added =
+        diesel::insert_into(people::table).values(NewPersonRow::from(person)).returning(people::id);
     let id = PersonId(added.get_result(connection).await?);
     diesel::insert_into(invitations::table)
         .values(NewInvitationRow::new(id, invitation))

@@ -7,8 +7,8 @@ use diesel::{prelude::*, sql_query, sql_types::BigInt};
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{
     person::{
-        Caller, Ceremony, Doer, Holder, MAX_CEREMONIES, NewSession, PersonState, Session, SessionId,
-        TokenHash,
+        Caller, Ceremony, Doer, Holder, MAX_CEREMONIES, NewSession, PersonState, Session,
+        SessionId, TokenHash,
     },
     ports::{SessionRepo, StoreError, WhichSessions},
 };
@@ -19,8 +19,8 @@ use sql_rows::{
     row_limit,
     schema::{api_keys, ceremonies, people, sessions},
     sessions::{
-        CeremonyRow, NewSessionRow, REMOVE_OLDEST_CEREMONIES, SessionRow, open_ceremony, open_session,
-        open_sessions, person_unseen_since, session_unused_since,
+        CeremonyRow, NewSessionRow, REMOVE_OLDEST_CEREMONIES, SessionRow, open_ceremony,
+        open_session, open_sessions, person_unseen_since, session_unused_since,
     },
 };
 use time::OffsetDateTime;
@@ -148,7 +148,8 @@ impl SessionRepo for PostgresStore {
         now: OffsetDateTime,
     ) -> Result<Option<Ceremony>, StoreError> {
         let take = async move |connection: &mut AsyncPgConnection| {
-            let taken = diesel::delete(open_ceremony(token, now)).returning(CeremonyRow::as_returning());
+            let taken =
+                diesel::delete(open_ceremony(token, now)).returning(CeremonyRow::as_returning());
             let taken: Option<CeremonyRow> = taken.get_result(connection).await.optional()?;
             Ok(taken.map(CeremonyRow::into_ceremony).transpose()?)
         };

@@ -29,7 +29,8 @@ use sql_rows::{
     },
     order_notes::{add_notes, is_place_in_notes, note_count, notes_page, notes_query},
     orders::{
-        KeptOrderRow, ListedRow, created_order, created_order_and_by, creator, grouped, is_order_of,
+        KeptOrderRow, ListedRow, created_order, created_order_and_by, creator, grouped,
+        is_order_of,
         notaries::{KnownNotaryRow, notaries_query},
         order_with_document, orders_with_documents, party_column, unreadable_order,
     },

@@ -22,9 +22,8 @@ use sql_rows::{
     people::{
         ChangedPerson, ErasedPerson, IdentityRow, InvitationRow, NewInvitationRow, NewPasskeyRow,
         NewPersonRow, PasskeyRow, PersonRow, active_admins, all_people, credential_row, doer_of,
-        identity_row,
-        invitation_row, is_disabled, open_invitations, passkeys_of, people_and_keys, people_of,
-        person_row, unused_credential,
+        identity_row, invitation_row, is_disabled, open_invitations, passkeys_of, people_and_keys,
+        people_of, person_row, unused_credential,
     },
     schema::{api_keys, identities, invitations, passkeys, people, sessions},
 };
@@ -43,8 +42,7 @@ impl PersonRepo for SqliteStore {
         invitation: &NewInvitation,
     ) -> Result<PersonId, StoreError> {
         let (person, invitation) = (person.clone(), invitation.clone());
-        let invite =
-            move |connection: &mut SqliteConnection| add(connection, &person, &invitation);
+        let invite = move |connection: &mut SqliteConnection| add(connection, &person, &invitation);
         self.transaction(invite).await
     }
 
@@ -151,12 +149,14 @@ impl PersonRepo for SqliteStore {
         passkey: &NewPasskey,
     ) -> Result<PasskeyId, PersonError> {
         let passkey = passkey.clone();
-        let add = move |connection: &mut SqliteConnection| {
-            match find(connection, id, ChangeRights::OPERATOR)? {
-                None => Ok(Err(PersonRefusal::Unknown)),
-                Some(person) if is_disabled(&person) => Ok(Err(PersonRefusal::Disabled)),
-                Some(_) => add_passkey(connection, id, &passkey),
-            }
+        let add = move |connection: &mut SqliteConnection| match find(
+            connection,
+            id,
+            ChangeRights::OPERATOR,
+        )? {
+            None => Ok(Err(PersonRefusal::Unknown)),
+            Some(person) if is_disabled(&person) => Ok(Err(PersonRefusal::Disabled)),
+            Some(_) => add_passkey(connection, id, &passkey),
         };
         decided(self.transaction(add).await)
     }
@@ -197,7 +197,8 @@ impl PersonRepo for SqliteStore {
         used: &[u8],
         at: OffsetDateTime,
     ) -> Result<bool, StoreError> {
-        let changed = (passkeys::changing.eq(used.to_vec()), passkeys::last_used_at.eq(Some(Utc(at))));
+        let changed =
+            (passkeys::changing.eq(used.to_vec()), passkeys::last_used_at.eq(Some(Utc(at))));
         let used = diesel::update(unused_credential(before)).set(changed);
         Ok(self.execute(used).await? > 0)
     }
@@ -274,7 +275,8 @@ impl PersonRepo for SqliteStore {
             };
             let side = people_of(person.person.party).select(PersonRow::as_select());
             let side: Vec<PersonRow> = side.get_results(connection)?;
-            let side = side.into_iter().map(PersonRow::into_person).collect::<Result<Vec<_>, _>>()?;
+            let side =
+                side.into_iter().map(PersonRow::into_person).collect::<Result<Vec<_>, _>>()?;
             let admins = active_admins(&side);
             let changed = match change.decide(&person, admins, rights.may_leave_none, at) {
                 Ok(changed) => changed,
@@ -324,9 +326,8 @@ fn add(
     person: &NewPerson,
     invitation: &NewInvitation,
 ) -> Result<PersonId, Failure> {
-    let added = diesel::insert_into(people::table)
-        .values(NewPersonRow::from(person))
-        .returning(people::id);
+    let added =
+        diesel::insert_into(people::table).values(NewPersonRow::from(person)).returning(people::id);
     let id = PersonId(added.get_result(connection)?);
     diesel::insert_into(invitations::table)
         .values(NewInvitationRow::new(id, invitation))
@@ -400,7 +401,6 @@ fn add_identity(
         .values(IdentityRow::new(id, identity, at))
         .on_conflict_do_nothing()
         .execute(connection)?;
-    let of: i64 =
-        identity_row(identity).select(identities::person_id).get_result(connection)?;
+    let of: i64 = identity_row(identity).select(identities::person_id).get_result(connection)?;
     Ok(if of == id.0 { Ok(()) } else { Err(PersonRefusal::MethodInUse) })
 }

@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use diesel::{prelude::*, sql_query, sql_types::BigInt, sqlite::SqliteConnection};
 use domain::{
     person::{
-        Caller, Ceremony, Doer, Holder, MAX_CEREMONIES, NewSession, PersonState, Session, SessionId,
-        TokenHash,
+        Caller, Ceremony, Doer, Holder, MAX_CEREMONIES, NewSession, PersonState, Session,
+        SessionId, TokenHash,
     },
     ports::{SessionRepo, StoreError, WhichSessions},
 };
@@ -18,8 +18,8 @@ use sql_rows::{
     row_limit,
     schema::{api_keys, ceremonies, people, sessions},
     sessions::{
-        CeremonyRow, NewSessionRow, REMOVE_OLDEST_CEREMONIES, SessionRow, open_ceremony, open_session,
-        open_sessions, person_unseen_since, session_unused_since,
+        CeremonyRow, NewSessionRow, REMOVE_OLDEST_CEREMONIES, SessionRow, open_ceremony,
+        open_session, open_sessions, person_unseen_since, session_unused_since,
     },
 };
 use time::OffsetDateTime;
@@ -142,7 +142,8 @@ impl SessionRepo for SqliteStore {
         now: OffsetDateTime,
     ) -> Result<Option<Ceremony>, StoreError> {
         let take = move |connection: &mut SqliteConnection| {
-            let taken = diesel::delete(open_ceremony(token, now)).returning(CeremonyRow::as_returning());
+            let taken =
+                diesel::delete(open_ceremony(token, now)).returning(CeremonyRow::as_returning());
             let taken: Option<CeremonyRow> = taken.get_result(connection).optional()?;
             Ok(taken.map(CeremonyRow::into_ceremony).transpose()?)
         };

@@ -12,7 +12,8 @@ use domain::{
 use time::{Duration, OffsetDateTime};
 
 use crate::samples::{
-    API_KEY, CLIENT, LIVE, MICROSECOND, NOW, RUN, Storage, access, at_once, new_order, operator_access,
+    API_KEY, CLIENT, LIVE, MICROSECOND, NOW, RUN, Storage, access, at_once, new_order,
+    operator_access,
 };
 
 const ORDER: OrderId = OrderId(1);

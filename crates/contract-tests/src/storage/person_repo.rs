@@ -6,8 +6,8 @@ use domain::{
     api_key::{ClientId, Party},
     order::SigningServiceId,
     person::{
-        Doer, FORMER_USER, Identity, InvitationFault, MAX_PASSKEYS, NewPerson, Person, PersonChange,
-        PersonId, PersonName, PersonRefusal, PersonState, Role, TokenHash,
+        Doer, FORMER_USER, Identity, InvitationFault, MAX_PASSKEYS, NewPerson, Person,
+        PersonChange, PersonId, PersonName, PersonRefusal, PersonState, Role, TokenHash,
     },
     ports::{ChangeRights, NewMethod, PersonError, WhichSessions},
 };
@@ -91,10 +91,13 @@ pub async fn people_are_listed_by_side(storage: &Storage) {
 }
 
 pub async fn first_person_is_invited_once(storage: &Storage) {
-    let people = (0..8).map(|_| {
-        let people = storage.people.clone();
-        async move { people.invite_first(&new_person(Role::Admin), &new_invitation()).await.unwrap() }
-    });
+    let people =
+        (0..8).map(|_| {
+            let people = storage.people.clone();
+            async move {
+                people.invite_first(&new_person(Role::Admin), &new_invitation()).await.unwrap()
+            }
+        });
     let invited: Vec<_> = at_once(people).await.into_iter().flatten().collect();
     assert_eq!(invited.len(), 1);
     // Not again, whatever became of the first.
@@ -179,7 +182,8 @@ pub async fn identity_is_issuer_and_subject(storage: &Storage) {
     };
     assert_eq!(of(&identity).await, Some(id));
     let issuer = "https://login.example/e".to_owned();
-    for other in [login("subject-7"), login("Subject-7 "), Identity { issuer, ..identity.clone() }] {
+    for other in [login("subject-7"), login("Subject-7 "), Identity { issuer, ..identity.clone() }]
+    {
         assert_eq!(of(&other).await, None);
     }
     assert_eq!(storage.people.identities_of(id).await.unwrap(), [identity]);
@@ -220,9 +224,8 @@ pub async fn sign_in_replaces_the_state_of_its_passkey_once(storage: &Storage) {
 pub async fn last_way_to_sign_in_stays(storage: &Storage) {
     let person = active(storage, Role::Member).await;
     let first = storage.people.passkeys_of(&[person.id]).await.unwrap()[0].id;
-    let remove = async |passkey, rights| {
-        storage.people.remove_passkey(person.id, passkey, rights).await
-    };
+    let remove =
+        async |passkey, rights| storage.people.remove_passkey(person.id, passkey, rights).await;
     assert_eq!(refusal(remove(first, ADMIN).await), PersonRefusal::LastMethod);
     let second = storage.people.add_passkey(person.id, &new_passkey()).await.unwrap();
     assert_eq!(refusal(remove(second, OTHER_SIDE).await), PersonRefusal::Unknown);

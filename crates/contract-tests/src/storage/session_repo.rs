@@ -3,8 +3,8 @@
 use domain::{
     api_key::NewApiKey,
     person::{
-        Ceremony, CeremonyData, Doer, NewSession, PendingLogin, PersonChange, PersonId, Purpose, Role,
-        Session, SessionId, Way,
+        Ceremony, CeremonyData, Doer, NewSession, PendingLogin, PersonChange, PersonId, Purpose,
+        Role, Session, SessionId, Way,
     },
     ports::{ChangeRights, WhichSessions},
 };
@@ -54,7 +54,8 @@ pub async fn session_is_found_by_its_token(storage: &Storage) {
 
 /// Of a person who has not accepted, is disabled or unknown, and of a key that is revoked.
 pub async fn session_needs_an_active_person_or_a_valid_key(storage: &Storage) {
-    let invited = storage.people.invite(&new_person(Role::Member), &new_invitation()).await.unwrap();
+    let invited =
+        storage.people.invite(&new_person(Role::Member), &new_invitation()).await.unwrap();
     let disabled = person(storage).await;
     let change = PersonChange { is_disabled: Some(true), ..PersonChange::default() };
     storage.people.change(disabled, ChangeRights::OPERATOR, &change, NOW).await.unwrap();
@@ -117,11 +118,9 @@ pub async fn ended_session_is_not_found(storage: &Storage) {
 pub async fn session_ends_the_one_that_it_replaces(storage: &Storage) {
     let id = person(storage).await;
     let first = add(storage, &new_session(id, NOW)).await.unwrap();
-    let second = storage.sessions.add(&new_session(id, NOW), Some(first.id)).await.unwrap().unwrap();
-    assert_eq!(
-        (is_found(storage, &first).await, is_found(storage, &second).await),
-        (false, true)
-    );
+    let second =
+        storage.sessions.add(&new_session(id, NOW), Some(first.id)).await.unwrap().unwrap();
+    assert_eq!((is_found(storage, &first).await, is_found(storage, &second).await), (false, true));
 }
 
 /// A later use stays.

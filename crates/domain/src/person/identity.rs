@@ -54,7 +54,8 @@ mod tests {
 
     #[test]
     fn verifier_has_the_length_of_pkce_and_all_values_differ() {
-        let login = PendingLogin::random("entra", "https://a.example/cb", &CountingEntropy::default());
+        let login =
+            PendingLogin::random("entra", "https://a.example/cb", &CountingEntropy::default());
         assert!((43..=128).contains(&login.verifier.len()));
         assert_ne!(login.state, login.nonce);
         assert!(!login.verifier.contains(&login.state));

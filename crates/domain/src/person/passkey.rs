@@ -112,7 +112,11 @@ mod tests {
     #[test]
     fn origin_is_https_or_localhost() {
         for (text, origin, host) in [
-            ("https://Orders.example.com/x/console", "https://orders.example.com", "orders.example.com"),
+            (
+                "https://Orders.example.com/x/console",
+                "https://orders.example.com",
+                "orders.example.com",
+            ),
             ("https://orders.example.com:443", "https://orders.example.com", "orders.example.com"),
             ("https://a.example:8443/", "https://a.example:8443", "a.example"),
             ("http://localhost:8080", "http://localhost:8080", "localhost"),

@@ -108,9 +108,7 @@ impl Session {
     /// Checks whether it goes on: not ended, not idle for too long, not too old.
     pub fn is_valid(&self, idle: Duration, now: OffsetDateTime) -> bool {
         // A clock that was set back ends no session; the end of its lifetime bounds it.
-        self.ended_at.is_none()
-            && now < self.session.expires_at
-            && now - self.last_used_at < idle
+        self.ended_at.is_none() && now < self.session.expires_at && now - self.last_used_at < idle
     }
 }
 

@@ -123,7 +123,10 @@ async fn order_that_cannot_take_documents_stores_nothing() {
         let adding = AddDocuments { intake: mocks.intake(NOW) };
         for error in [
             adding.intake.order(&api_key().into(), ID).await.unwrap_err(),
-            adding.add(&api_key().into(), &ADDITION, vec![received("a.pdf")], None).await.unwrap_err(),
+            adding
+                .add(&api_key().into(), &ADDITION, vec![received("a.pdf")], None)
+                .await
+                .unwrap_err(),
         ] {
             assert!(error.to_string().contains(expected), "{error}");
         }

@@ -7,8 +7,8 @@ use domain::{
     api_key::{ClientId, Party},
     order::{EmailAddress, SigningServiceId},
     person::{
-        FORMER_USER, INVITATION_LIFETIME, InvitationNotice, Passkey, Person, PersonChange, PersonId, PersonName, PersonRefusal, Role, Session,
-        SessionId, Token,
+        FORMER_USER, INVITATION_LIFETIME, InvitationNotice, Passkey, Person, PersonChange,
+        PersonId, PersonName, PersonRefusal, Role, Session, SessionId, Token,
     },
     ports::{Notice, PersonError, WhichSessions, error_chain},
     use_cases::people::manage_people::{InvitationTerms, ManagePeople, Manager},
@@ -338,7 +338,9 @@ fn list(people: &[(Person, Vec<Passkey>)], format: Format) -> Result<()> {
         }),
         ("PASSKEYS", "", &|(_, passkeys)| json!(passkeys.len())),
         ("LAST SEEN", "never", &|(person, _)| person.last_seen_at.map_or(json!(null), at)),
-        ("EMAIL", "-", &|(person, _)| json!(person.person.email.as_ref().map(EmailAddress::as_str))),
+        ("EMAIL", "-", &|(person, _)| {
+            json!(person.person.email.as_ref().map(EmailAddress::as_str))
+        }),
         ("NAME", "", &|(person, _)| json!(person.person.name.as_str())),
     ];
     format.print(&columns, people)

@@ -98,9 +98,12 @@ pub fn created_order(owner: Owner, id: OrderId) -> _ {
 pub fn created_order_and_by(owner: Owner, id: OrderId) -> _ {
     let id: i64 = id.0;
     let is_own: is_own = is_own(owner);
-    orders::table
-        .filter(orders::id.eq(id).and(is_own))
-        .select((orders::erased_at, orders::created_at, orders::api_key_id, orders::person_id))
+    orders::table.filter(orders::id.eq(id).and(is_own)).select((
+        orders::erased_at,
+        orders::created_at,
+        orders::api_key_id,
+        orders::person_id,
+    ))
 }
 
 /// Returns who created an order with these columns.

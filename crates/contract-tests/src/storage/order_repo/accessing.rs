@@ -6,8 +6,8 @@ use domain::{
     order::{OrderId, SigningServiceId},
     person::{Doer, PersonId},
     ports::{
-        AccessFilter, Cursor, HistoryQuery, MaybeErased, NewOrder, OrderCommandRequest, OrderUpdate,
-        WriteError,
+        AccessFilter, Cursor, HistoryQuery, MaybeErased, NewOrder, OrderCommandRequest,
+        OrderUpdate, WriteError,
     },
 };
 
@@ -18,8 +18,8 @@ use super::{
     noting::new_note,
 };
 use crate::samples::{
-    API_KEY, CLIENT, LIVE, NOW, Storage, access, condemned, create_with_uploads, document, hold, key_of,
-    new_order, record_uploads, to_sign, withdraw,
+    API_KEY, CLIENT, LIVE, NOW, Storage, access, condemned, create_with_uploads, document, hold,
+    key_of, new_order, record_uploads, to_sign, withdraw,
 };
 
 /// Returns the accesses, the oldest first.

@@ -52,7 +52,8 @@ pub async fn notes_are_found_as_added(storage: &Storage) {
     ] {
         let owner = Some(owner);
         let new = OrderCommandRequest { at, owner, ..add_note(id, author, text) };
-        let note = Note { at: later + MICROSECOND * after, author, text: text.to_owned(), by: None };
+        let note =
+            Note { at: later + MICROSECOND * after, author, text: text.to_owned(), by: None };
         assert_eq!(add(storage, &new).await.unwrap(), note);
         expected.push(note.clone());
         let order = found(storage, LIVE, id).await.unwrap();

@@ -6,8 +6,8 @@ use time::OffsetDateTime;
 use crate::{
     api_key::Party,
     person::{
-        Credential, CredentialId, Doer, Identity, Invitation, NewInvitation, NewPasskey, NewPerson, Passkey,
-        PasskeyId, Person, PersonChange, PersonId, PersonRefusal, TokenHash,
+        Credential, CredentialId, Doer, Identity, Invitation, NewInvitation, NewPasskey, NewPerson,
+        Passkey, PasskeyId, Person, PersonChange, PersonId, PersonRefusal, TokenHash,
     },
     ports::StoreError,
 };

@@ -15,11 +15,7 @@ use crate::access::{
     Access, AccessActor, AccessFacts, AccessId, AccessKind, COUNTED, DONE, REFUSED_ROWS,
     REFUSED_WINDOW, RunId, UNFINISHED,
 };
-use crate::{
-    order::OrderId,
-    person::Doer,
-    ports::Clock,
-};
+use crate::{order::OrderId, person::Doer, ports::Clock};
 
 /// Maximum number of accesses that wait to be stored. Beyond it, requests are 503 until the database answers.
 const MAX_WAITING: usize = 65_536;
@@ -178,7 +174,8 @@ impl AccessRecorder {
         };
         let now = self.clock.now();
         let mut state = self.lock();
-        let of_key = state.refused.entry(doer).or_insert_with(|| Refused::since(now, actor.clone()));
+        let of_key =
+            state.refused.entry(doer).or_insert_with(|| Refused::since(now, actor.clone()));
         of_key.adds_row(now)
     }
 

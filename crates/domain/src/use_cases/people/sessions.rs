@@ -42,7 +42,8 @@ impl SessionCache {
     fn get(&self, token: TokenHash, now: OffsetDateTime) -> (Option<Arc<Caller>>, bool) {
         let known = self.known();
         let Some(Cached { caller, since }) = known.get(&token) else { return (None, false) };
-        let is_fresh = since.is_some_and(|since| (Duration::ZERO..MAX_AGE).contains(&(now - since)));
+        let is_fresh =
+            since.is_some_and(|since| (Duration::ZERO..MAX_AGE).contains(&(now - since)));
         (is_fresh.then(|| Arc::clone(caller)), true)
     }
 

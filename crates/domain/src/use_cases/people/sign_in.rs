@@ -13,8 +13,8 @@ use crate::{
         PersonState, Purpose, Session, SessionId, SessionTerms, Token, TokenHash, Way, local_path,
     },
     ports::{
-        BegunPasskey, Clock, Entropy, IdentityProvider, LoginError, NewMethod, PasskeyFault, Passkeys,
-        PersonError, PersonRepo, SessionRepo, StoreError,
+        BegunPasskey, Clock, Entropy, IdentityProvider, LoginError, NewMethod, PasskeyFault,
+        Passkeys, PersonError, PersonRepo, SessionRepo, StoreError,
     },
 };
 

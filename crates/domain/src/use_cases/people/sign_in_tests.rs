@@ -9,9 +9,7 @@ use crate::{
         Credential, CredentialId, Identity, NewInvitation, Passkey,
         tests::{NOW, person},
     },
-    ports::{
-        MockIdentityProvider, MockPasskeys, MockPersonRepo, MockSessionRepo,
-    },
+    ports::{MockIdentityProvider, MockPasskeys, MockPersonRepo, MockSessionRepo},
     test_support::{CountingEntropy, clock},
 };
 
@@ -123,8 +121,7 @@ async fn passkey_signs_its_person_in() {
         assert!(*before == credential() && used == [1]);
         Ok(true)
     });
-    let Finished::SignedIn(signed_in) =
-        finished(&mocks.sign_in(), Purpose::SignIn).await.unwrap()
+    let Finished::SignedIn(signed_in) = finished(&mocks.sign_in(), Purpose::SignIn).await.unwrap()
     else {
         panic!()
     };
@@ -213,11 +210,13 @@ async fn used_invitation_begins_no_ceremony() {
 async fn login_signs_the_person_of_its_identity_in() {
     for (subject, is_known) in [("jane", true), ("other", false)] {
         let mut mocks = Mocks::with_ceremonies().adding_sessions().with_login(subject);
-        mocks.people.expect_by_identity().returning(|found| {
-            Ok((*found == identity("jane")).then(person))
-        });
+        mocks
+            .people
+            .expect_by_identity()
+            .returning(|found| Ok((*found == identity("jane")).then(person)));
         let sign_in = mocks.sign_in();
-        let begun = sign_in.begin_login(Purpose::SignIn, "entra", "https://a.example/cb", "/console");
+        let begun =
+            sign_in.begin_login(Purpose::SignIn, "entra", "https://a.example/cb", "/console");
         let (token, state) = begun.await.unwrap();
         let finished = sign_in.finish_login(&token, &state, "code").await;
         match finished {
