@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use contract_tests::samples::{LIVE, add_note, new_endpoint};
 use domain::{
     order::{Actor, OrderId, feed::FeedCursor},
-    ports::{ChangeFeed, OrderRepo as _, WebhookRepo},
+    ports::{ChangeFeed, OrderRepo, WebhookRepo},
 };
 
 use super::{PostgresStore, create, store};

@@ -509,7 +509,7 @@ async fn filters_find_orders_wherever_they_are() {
 async fn pages_stop(store: &SqliteStore, filter: &ListFilter, expected: &[Stop<'_>]) {
     for (cursor, expected, has_older, has_newer, stopped_at) in expected {
         let query = PageQuery { filter: filter.clone(), limit: 1, cursor: *cursor };
-        let page = OrderReader::page(&store, LIVE, &query).await.unwrap().unwrap();
+        let page = OrderReader::page(store, LIVE, &query).await.unwrap().unwrap();
         let ids: Vec<_> = page.items.iter().map(|order| order.stored.id.0).collect();
         let found = (&*ids, page.has_older, page.has_newer, page.stopped_at);
         assert_eq!(found, (*expected, *has_older, *has_newer, *stopped_at), "{cursor:?}");
