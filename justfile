@@ -56,13 +56,15 @@ bench-accesses *arguments:
     #!/usr/bin/env bash
     set -euo pipefail
     built=$(realpath --canonicalize-missing "${CARGO_TARGET_DIR:-target}")
-    tree=$(mktemp -d)
-    trap 'rm -rf "$tree"' EXIT
+    tree=$built/without-accesses
+    rm -rf "$tree"
+    mkdir -p "$tree"
     git archive HEAD | tar -x -C "$tree"
     patch --directory "$tree" --strip 1 <bench/without-accesses.patch
-    cargo build --release --manifest-path "$tree/Cargo.toml" --target-dir "$built/without"
+    cargo build --release --manifest-path "$tree/Cargo.toml" --target-dir "$built"
+    mv "$built/release/notary-orders" "$tree/notary-orders"
     cargo build --release
-    bench/bench.py accesses --without "$built/without/release/notary-orders" {{arguments}}
+    bench/bench.py accesses --without "$tree/notary-orders" {{arguments}}
 
 # Kills the service again and again under load, on both wirings. CRASH_SEED=N repeats a run.
 crash rounds="300":

@@ -10,9 +10,16 @@
 /// it enlarges when less than 1 KiB is free.
 const FREE: usize = 7 * 1024;
 
-/// Bytes of a body with a permit that actix may read before its handler waits for more. The buffer has at most
+/// Bytes of a body with a permit that actix may read before its handler waits for more. The buffer has at most some
 /// twice as much.
-const STEP: usize = FREE;
+pub(crate) const STEP: usize = FREE;
+
+/// The same for large bodies, which take a fifth less processor time by it. Their connections need one of
+/// [`LARGE_STEPS`] permits.
+pub(crate) const LARGE_STEP: usize = 31 * 1024;
+
+/// Maximum number of connections that have had large steps. Their buffers keep up to 64 KiB each.
+pub(crate) const LARGE_STEPS: usize = 512;
 
 /// Maximum size of a head in bytes. A head over [`FREE`] needs one of [`LARGE_HEADS`] permits.
 const MAX_HEAD: usize = 16 * 1024;
@@ -44,7 +51,9 @@ enum Mode {
     Closed,
     /// The body of the request in progress has a permit.
     Open {
-        /// Bytes that actix may read before the handler waits for more.
+        /// Bytes that actix may read each time that the handler waits for more.
+        step: usize,
+        /// Those of them that actix has not read.
         left: usize,
     },
     /// The rest of a body belongs to a request that is answered. Its connection ends with the answer.
@@ -67,8 +76,8 @@ impl Gate {
     /// Returns what actix may read now. `is_idle` tells whether there is no request in progress.
     pub(crate) fn next(&mut self, is_idle: bool) -> Reading {
         match self.mode {
-            Mode::Open { left: 0 } => return Reading::Later,
-            Mode::Open { left } => return Reading::UpTo(left),
+            Mode::Open { left: 0, .. } => return Reading::Later,
+            Mode::Open { left, .. } => return Reading::UpTo(left),
             Mode::Discarding => return Reading::Nothing,
             Mode::Closed => {}
         }
@@ -105,7 +114,7 @@ impl Gate {
             Some(bytes) => {
                 self.held = self.held.saturating_add(bytes);
                 self.has_decoded = false;
-                if let Mode::Open { left } = &mut self.mode {
+                if let Mode::Open { left, .. } = &mut self.mode {
                     *left = left.saturating_sub(bytes);
                 }
             }
@@ -118,17 +127,17 @@ impl Gate {
         self.has_begun = true;
     }
 
-    /// Opens the gate for the body of the request in progress.
-    pub(crate) fn open(&mut self) {
+    /// Opens the gate for steps of the body of the request in progress.
+    pub(crate) fn open(&mut self, step: usize) {
         if self.mode == Mode::Closed {
-            self.mode = Mode::Open { left: 0 };
+            self.mode = Mode::Open { step, left: 0 };
         }
     }
 
     /// Notes that the handler has got all that actix has decoded of the body, and waits for more.
     pub(crate) fn body_is_awaited(&mut self) {
-        if let Mode::Open { left } = &mut self.mode {
-            *left = STEP;
+        if let Mode::Open { step, left } = &mut self.mode {
+            *left = *step;
         }
     }
 
@@ -212,7 +221,7 @@ mod tests {
         gate.request_begins();
         gate.body_is_awaited();
         assert_eq!(gate.next(false), Reading::UpTo(FREE - 1_000));
-        gate.open();
+        gate.open(STEP);
         for _ in 0..100 {
             assert_eq!(gate.next(false), Reading::Later);
             gate.body_is_awaited();
@@ -226,7 +235,7 @@ mod tests {
         let mut gate = Gate::default();
         read(&mut gate, 1_000, true);
         gate.request_begins();
-        gate.open();
+        gate.open(STEP);
         gate.body_is_awaited();
         read_all(&mut gate, false);
         gate.close();
@@ -252,7 +261,7 @@ mod tests {
         let mut gate = Gate::default();
         read(&mut gate, 1_000, true);
         gate.request_begins();
-        gate.open();
+        gate.open(STEP);
         for _ in 0..20 {
             gate.body_is_awaited();
             read_all(&mut gate, false);
@@ -321,7 +330,7 @@ mod tests {
             assert_eq!(gate.next(is_idle), Reading::Nothing);
         }
         gate.request_ends();
-        gate.open();
+        gate.open(STEP);
         assert_eq!(gate.next(true), Reading::Nothing);
     }
 }

@@ -27,13 +27,13 @@ use actix_web::{
 use ipnet::IpNet;
 use socket2::{SockRef, Socket};
 use tokio::{
-    sync::Semaphore,
+    sync::{Semaphore, SemaphorePermit},
     time::{Instant, sleep},
 };
 
 use crate::{
     admission::peer::{is_proxy, network},
-    gate::{Gate, LARGE_HEADS, Reading},
+    gate::{Gate, LARGE_HEADS, LARGE_STEP, LARGE_STEPS, Reading, STEP},
 };
 
 /// Longer than the 60 s of common load balancers, so that the balancer closes idle connections and
@@ -52,6 +52,8 @@ pub struct Connections {
     open: Mutex<Open>,
     /// Permits of large heads.
     pub(crate) large_heads: Arc<Semaphore>,
+    /// Permits of large steps, which connections keep until they end.
+    large_steps: Semaphore,
 }
 
 #[derive(Debug, Default)]
@@ -65,7 +67,8 @@ impl Connections {
     /// limit, because their connections carry the requests of many clients.
     pub fn new(per_address: usize, trusted_proxies: Vec<IpNet>) -> Arc<Self> {
         let large_heads = Arc::new(Semaphore::new(LARGE_HEADS));
-        Arc::new(Self { per_address, trusted_proxies, open: Mutex::default(), large_heads })
+        let (open, large_steps) = (Mutex::default(), Semaphore::new(LARGE_STEPS));
+        Arc::new(Self { per_address, trusted_proxies, open, large_heads, large_steps })
     }
 
     /// Returns the number of open connections.
@@ -109,7 +112,9 @@ impl Connections {
         let idle_since = Some(Instant::now());
         let ended = is_unguarded || count > self.per_address;
         let gate = Gate::default();
-        let state = Mutex::new(State { idle_since, ended, answered: None, gate, reader: None });
+        let (answered, has_large_steps, reader) = (None, false, None);
+        let state = State { idle_since, ended, answered, gate, has_large_steps, reader };
+        let state = Mutex::new(state);
         let connections = Arc::clone(self);
         let connection = Arc::new(Connection { connections, address, socket, state });
         tokio::spawn(watch(Arc::downgrade(&connection)));
@@ -146,6 +151,7 @@ struct State {
     /// was decoded before the answer was sent, and the answer has the form of the last one that was decoded.
     answered: Option<bool>,
     gate: Gate,
+    has_large_steps: bool,
     /// The task of actix, while the gate keeps it from reading.
     reader: Option<Waker>,
 }
@@ -202,8 +208,14 @@ impl Connection {
     }
 
     /// Lets actix read the body of the request in progress, which has a permit, as its handler waits for it.
-    pub(crate) fn open(&self) {
-        self.state().gate.open();
+    pub(crate) fn open(&self, is_large: bool) {
+        let mut state = self.state();
+        if is_large && !state.has_large_steps {
+            let permit = self.connections.large_steps.try_acquire();
+            state.has_large_steps = permit.map(SemaphorePermit::forget).is_ok();
+        }
+        let step = if state.has_large_steps { LARGE_STEP } else { STEP };
+        state.gate.open(step);
     }
 
     /// Notes that the handler of the request in progress waits for more of its body.
@@ -277,6 +289,9 @@ fn closes(head: &RequestHead) -> bool {
 
 impl Drop for Connection {
     fn drop(&mut self) {
+        if self.state().has_large_steps {
+            self.connections.large_steps.add_permits(1);
+        }
         let mut open = self.connections.table();
         open.count -= 1;
         if let Some(address) = self.address

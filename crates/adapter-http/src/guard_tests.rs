@@ -92,6 +92,24 @@ async fn connection_without_request_ends_after_75_seconds() {
 }
 
 #[tokio::test]
+async fn few_connections_have_large_steps() {
+    let connections = connections();
+    let open = |is_large| {
+        let connection = connections.register(None, None);
+        connection.open(is_large);
+        connection
+    };
+    let small = open(false);
+    let mut held: Vec<_> = (0..LARGE_STEPS).map(|_| open(true)).collect();
+    assert!(held.iter().all(|connection| connection.state().has_large_steps));
+    for other in [small, open(true)] {
+        assert!(!other.state().has_large_steps);
+    }
+    drop(held.pop());
+    assert!(open(true).state().has_large_steps);
+}
+
+#[tokio::test]
 async fn no_request_follows_chunks_or_an_upgrade() {
     for header in [("transfer-encoding", "chunked"), ("upgrade", "h2c")] {
         let connections = connections();

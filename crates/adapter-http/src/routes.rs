@@ -31,7 +31,7 @@ use crate::{
 /// Returns the operations of the API: each path below the base path, and its methods. The OpenAPI
 /// document describes them all. Every request that uses an order leaves an audit entry. Creation leaves none:
 /// the order has its own creation time.
-pub(crate) fn operations() -> [(&'static str, Vec<MethodRoutes>); 24] {
+pub(crate) fn operations() -> [(&'static str, Vec<MethodRoutes>); 25] {
     use AccessKind as Kind;
     [
         (create_json::PATH, vec![on(POST, create_json::create)]),

@@ -108,7 +108,7 @@ fn without_orders(change: fn(&mut NewApiKey)) -> Ports {
 }
 
 /// Returns each operation on orders: its method, its path below `/api/order` and the kind of its access.
-fn operations() -> [(Method, &'static str, AccessKind); 20] {
+fn operations() -> [(Method, &'static str, AccessKind); 21] {
     use AccessKind as Kind;
     [
         (Method::GET, "", Kind::List),

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::path::Path;
+use std::{collections::BTreeMap, path::Path};
 
 use adapter_sqlite::{EXPORTED_TABLES, Export, ExportError, SqliteStore};
 use contract_tests::samples::{
@@ -16,14 +16,15 @@ use diesel::{
 };
 use domain::{
     access::RunId,
-    api_key::{ClientId, NewApiKey},
+    api_key::{ApiKeyId, ClientId, NewApiKey},
     idempotency::IdempotentRequest,
     order::{Actor, OrderId, OrderStatus, SigningServiceId},
     person::Role,
     ports::{
-        AccessLog as _, ApiKeyRepo, DeliveryQueue, NewOrder, OrderRepo as _, OrderUpdate,
+        AccessLog, ApiKeyRepo, DeliveryQueue, NewOrder, OrderRepo as _, OrderUpdate, RejectedLog,
         UploadLedger as _, WebhookQueue as _,
     },
+    rejected::Rejected,
     signing_service::SigningService,
     webhook::EndpointPrecondition,
 };
@@ -40,6 +41,18 @@ fn rows(path: &Path, table: &'static str, limit: usize) -> Vec<Value> {
         last = Some(page.last);
     }
     rows
+}
+
+fn rejected(requests: u64) -> Rejected {
+    Rejected {
+        key: ApiKeyId(1),
+        at: NOW + Duration::MINUTE * i32::try_from(requests).unwrap(),
+        code: "validation_failed".to_owned(),
+        run: RunId(7),
+        requests,
+        faults: BTreeMap::new(),
+        request_ids: Vec::new(),
+    }
 }
 
 #[tokio::test]
@@ -114,10 +127,12 @@ async fn every_row_is_exported_once_in_pages() {
             .unwrap();
     }
     let accesses: Vec<_> = (1..=4).map(|number| access(number, OrderId(1))).collect();
-    store.store(&accesses).await.unwrap();
+    AccessLog::store(&store, &accesses).await.unwrap();
     store.end(RunId(7), 0, NOW).await.unwrap();
+    let rejected: Vec<_> = (1..=3).map(rejected).collect();
+    RejectedLog::store(&store, &rejected).await.unwrap();
     drop(store);
-    let counts = [3, 3, 3, 5, 3, 3, 10, 1, 7, 8, 4, 1, 3, 3, 5, 4, 2, 6, 0, 3, 3, 0, 0];
+    let counts = [3, 3, 3, 5, 3, 3, 10, 1, 7, 8, 4, 1, 3, 3, 5, 4, 2, 6, 3, 3, 3, 0, 0];
     assert_eq!(counts.len(), EXPORTED_TABLES.len());
     for (table, count) in EXPORTED_TABLES.into_iter().zip(counts) {
         let all = rows(&path, table, 100);

@@ -264,7 +264,10 @@ impl MailSubject {
             Self::SignedDocumentWithdrawn => {
                 any_of(&order.signed_documents, StoredDocument::is_recalled)
             }
-            Self::Changed => !is_cancelled && is_changed(content, &order.order),
+            Self::Changed => {
+                !is_cancelled
+                    && (is_changed(content, &order.order) || order.must_be_confirmed_again())
+            }
             Self::Created | Self::Reinstated => !is_cancelled,
         }
     }

@@ -22,6 +22,8 @@ use crate::{
 
 /// Time limit for a whole JSON body.
 const JSON_TIMEOUT: Duration = Duration::from_secs(15);
+/// A body over this size in bytes is read in large steps, if its connection gets a permit for them.
+const LARGE_BODY: u64 = 64 * 1024;
 /// Minimum rate of a body in bytes per second.
 const MIN_RATE: u64 = 1024;
 /// Time that the client may need for [`MIN_RATE`] times as many bytes. The time in which the
@@ -97,10 +99,10 @@ pub(crate) fn limited(
     cap: u64,
 ) -> LocalBoxStream<'static, Result<Bytes, PayloadError>> {
     let connection = request.conn_data::<Arc<Connection>>().cloned();
-    if let Some(connection) = &connection {
-        connection.open();
-    }
     let length = content_length(request.headers());
+    if let Some(connection) = &connection {
+        connection.open(length.unwrap_or(cap) > LARGE_BODY);
+    }
     let (received, waited, recent) = (0, Duration::ZERO, 0);
     let reading = Reading { payload, connection, cap, length, received, waited, recent };
     let chunks = try_unfold(reading, |mut reading| async {

@@ -5,8 +5,8 @@ use contract_tests::samples::{api_key, document};
 use domain::{
     api_key::{ApiKey, ApiKeyId},
     ports::{
-        MockAccessLog, MockApiKeyRepo, MockBlobStore, MockClock, MockEntropy, MockOrderReader,
-        MockOrderRepo, StoreError,
+        MockAccessLog, MockApiKeyRepo, MockBlobStore, MockChangeFeed, MockClock, MockEntropy,
+        MockOrderReader, MockOrderRepo, StoreError,
     },
     use_cases::{keys::manage_keys::ManageKeys, note_downloads::Downloads, read_order::ReadOrder},
 };

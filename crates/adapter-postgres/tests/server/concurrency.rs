@@ -230,9 +230,9 @@ async fn upload_is_adopted_or_condemned() {
     assert_no_deadlock(&database);
 }
 
-/// Another system changes the order all the time.
+/// Another system cancels the order and reinstates it all the time.
 #[tokio::test(flavor = "multi_thread")]
-async fn mail_begins_with_the_changes_of_the_version_that_was_read() {
+async fn mail_begins_with_the_sequence_of_the_version_that_was_read() {
     let (store, database) = store().await;
     let id = store.create(&new_order("F-1", NOW), WINDOW).await.unwrap();
     dispatch(&store, id, vec![delivery(0)]).await;
@@ -240,17 +240,18 @@ async fn mail_begins_with_the_changes_of_the_version_that_was_read() {
     let outsider = outsider(&database).await;
     for number in 0..100 {
         let order = order_of(&store, id).await.unwrap().unwrap();
-        let change = format!("UPDATE orders SET status = 'S{number}'");
+        let status = if number % 2 == 0 { "CANCELLED" } else { "NEW" };
+        let change = format!("UPDATE orders SET status = '{status}'");
         let mails = [(mail, order.updated_at)];
         let (changed, begun) =
             tokio::join!(outsider.batch_execute(&change), store.begin(&mails, NOW, 0));
         changed.unwrap();
-        let counted = begun.unwrap()[0].changes;
+        let counted = begun.unwrap()[0].sequence;
         assert!(counted.is_none_or(|counted| counted == number), "{counted:?} of {number}");
     }
     let version = order_of(&store, id).await.unwrap().unwrap().updated_at;
     let begun = store.begin(&[(mail, version)], NOW, 0).await.unwrap();
-    assert_eq!(begun[0].changes, Some(100));
+    assert_eq!(begun[0].sequence, Some(100));
 }
 
 /// The order may be cancelled, or erased.
@@ -262,9 +263,9 @@ async fn mail_of_a_locked_order_does_not_begin() {
     let mail = store.lease(NOW, Duration::MINUTE, 1).await.unwrap()[0].delivery.id;
     let outsider = outsider(&database).await;
     outsider.batch_execute("BEGIN; UPDATE orders SET status = 'ASSIGNED'").await.unwrap();
-    assert_eq!(store.begin(&[(mail, NOW)], NOW, 0).await.unwrap()[0].changes, None);
+    assert_eq!(store.begin(&[(mail, NOW)], NOW, 0).await.unwrap()[0].sequence, None);
     outsider.batch_execute("ROLLBACK").await.unwrap();
-    assert_eq!(store.begin(&[(mail, NOW)], NOW, 0).await.unwrap()[0].changes, Some(0));
+    assert_eq!(store.begin(&[(mail, NOW)], NOW, 0).await.unwrap()[0].sequence, Some(0));
 }
 
 /// Counts of the hour before stay, for an instance whose clock is behind.

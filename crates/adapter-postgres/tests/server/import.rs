@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use contract_tests::samples::{LIVE, add_note, new_endpoint};
 use domain::{
     order::{Actor, OrderId, feed::FeedCursor},
-    ports::{ChangeFeed, OrderRepo as _, WebhookRepo},
+    ports::{ChangeFeed, OrderRepo, WebhookRepo},
 };
 
 use super::{PostgresStore, create, store};
@@ -54,7 +54,7 @@ async fn places_in_the_feed_go_on_where_the_source_stood() {
     };
     assert_eq!(numbers(OrderId(0), 0).await, [0, 5]);
     assert_eq!(numbers(id, 7).await, [0; 0]);
-    store.change(&add_note(id, Actor::Client, "y")).await.unwrap();
+    OrderRepo::change(&store, &add_note(id, Actor::Client, "y")).await.unwrap();
     assert_eq!(numbers(id, 7).await, [8]);
 }
 

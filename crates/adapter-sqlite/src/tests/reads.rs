@@ -348,7 +348,7 @@ async fn slow_reads_of_clients_hold_up_no_other_port() {
     assert_eq!(ApiKeyRepo::find(&*store, "unknown").await.unwrap(), None);
     assert_eq!(store.stats().await.unwrap(), QueueStats::default());
     let query = &questions()[0];
-    let mut page = store.page(LIVE, query);
+    let mut page = OrderReader::page(&*store, LIVE, query);
     let waits = poll_fn(|context| Poll::Ready(page.as_mut().poll(context).is_pending())).await;
     assert!(waits, "clients have readers of their own");
     drop(end);
@@ -491,7 +491,7 @@ async fn filters_find_orders_wherever_they_are() {
         let expected = of_status(status);
         let mut query = PageQuery { filter, limit: 3, cursor: Cursor::Newest };
         for page in expected.chunks(3).chain(expected.is_empty().then_some(&[][..])).take(4) {
-            let found = store.page(LIVE, &query).await.unwrap().unwrap();
+            let found = OrderReader::page(&store, LIVE, &query).await.unwrap().unwrap();
             let ids: Vec<_> = found.items.iter().map(|order| order.stored.id.0).collect();
             assert_eq!(ids, page, "{status}");
             assert_eq!(found.has_older, page.last() != expected.last(), "{status}");
@@ -499,7 +499,7 @@ async fn filters_find_orders_wherever_they_are() {
         }
         query.cursor = Cursor::NewerThan(OrderId(2_040));
         let newer: Vec<_> = expected.iter().rev().filter(|id| **id > 2_040).take(3).collect();
-        let found = store.page(LIVE, &query).await.unwrap().unwrap();
+        let found = OrderReader::page(&store, LIVE, &query).await.unwrap().unwrap();
         let ids: Vec<_> = found.items.iter().rev().map(|order| &order.stored.id.0).collect();
         assert_eq!(ids, newer, "{status}");
     }
@@ -509,7 +509,7 @@ async fn filters_find_orders_wherever_they_are() {
 async fn pages_stop(store: &SqliteStore, filter: &ListFilter, expected: &[Stop<'_>]) {
     for (cursor, expected, has_older, has_newer, stopped_at) in expected {
         let query = PageQuery { filter: filter.clone(), limit: 1, cursor: *cursor };
-        let page = store.page(LIVE, &query).await.unwrap().unwrap();
+        let page = OrderReader::page(store, LIVE, &query).await.unwrap().unwrap();
         let ids: Vec<_> = page.items.iter().map(|order| order.stored.id.0).collect();
         let found = (&*ids, page.has_older, page.has_newer, page.stopped_at);
         assert_eq!(found, (*expected, *has_older, *has_newer, *stopped_at), "{cursor:?}");

@@ -639,7 +639,7 @@ pub async fn filters_find_orders_of_the_other_side(storage: &Storage) {
 }
 
 /// Page by page to the end of the list.
-async fn walk(storage: &Storage, filter: &ListFilter, limit: usize) -> Vec<OrderId> {
+async fn walk_list(storage: &Storage, filter: &ListFilter, limit: usize) -> Vec<OrderId> {
     let mut query = PageQuery { filter: filter.clone(), ..newest(limit) };
     let mut found = Vec::new();
     loop {
@@ -673,14 +673,14 @@ pub async fn late_orders_are_found(storage: &Storage) {
             let late = stored.iter().filter(is_late).map(|order| order.stored.id);
             let late: Vec<_> = late.collect();
             let filter = ListFilter { attention: Some(attention.clone()), ..Default::default() };
-            assert_eq!(walk(storage, &filter, 1).await, late, "{filter:?}");
+            assert_eq!(walk_list(storage, &filter, 1).await, late, "{filter:?}");
             // All begin at the same time.
             let by_start = ListFilter { by_appointment: true, ..filter.clone() };
-            assert_eq!(walk(storage, &by_start, 2).await, reversed(&late), "{filter:?}");
+            assert_eq!(walk_list(storage, &by_start, 2).await, reversed(&late), "{filter:?}");
             let file_number = Some("F-5".to_owned());
             let numbered = ListFilter { file_number, ..filter };
             let fifth = late.iter().copied().filter(|id| *id == all[5]).collect::<Vec<_>>();
-            assert_eq!(walk(storage, &numbered, 2).await, fifth, "{numbered:?}");
+            assert_eq!(walk_list(storage, &numbered, 2).await, fifth, "{numbered:?}");
         }
     }
 }
@@ -720,7 +720,7 @@ pub async fn appointments_are_listed_by_their_start(storage: &Storage) {
     let expected: Vec<_> = begins.iter().map(|it| it.1).collect();
     let by_appointment = ListFilter { by_appointment: true, ..Default::default() };
     for limit in [1, 2, 3, 10] {
-        assert_eq!(walk(storage, &by_appointment, limit).await, expected, "{limit}");
+        assert_eq!(walk_list(storage, &by_appointment, limit).await, expected, "{limit}");
     }
     let back = |cursor| PageQuery { filter: by_appointment.clone(), cursor, ..newest(2) };
     let last = back(Cursor::NewerThan(OrderId(0)));
@@ -734,7 +734,7 @@ pub async fn appointments_are_listed_by_their_start(storage: &Storage) {
             ..by_appointment.clone()
         };
         let on_dates = begins.iter().filter(|it| (from..=to).contains(&it.2)).map(|it| it.1);
-        assert_eq!(walk(storage, &dated, 2).await, on_dates.collect::<Vec<_>>(), "{from}");
+        assert_eq!(walk_list(storage, &dated, 2).await, on_dates.collect::<Vec<_>>(), "{from}");
     }
     let unknown = back(Cursor::OlderThan(OrderId(999)));
     assert_eq!(storage.reader.page(LIVE, &unknown).await.unwrap(), None);

@@ -2,7 +2,7 @@
 
 use diesel::{
     dsl::{AsExprOf, auto_type, sql},
-    expression::{SqlLiteral, TypedExpressionType, UncheckedBind},
+    expression::{SqlLiteral, UncheckedBind},
     prelude::*,
     sql_types::{BigInt, Bool, Nullable, Text},
 };
@@ -22,7 +22,10 @@ use domain::{
 };
 use time::Date;
 
-use self::lists::{Found, Place, starts};
+use self::{
+    find::STARTS,
+    lists::{Found, Place},
+};
 use crate::{
     Instant, OneOf, Unreadable, Utc,
     documents::{DocumentRow, is_signed, stored_position},
@@ -389,25 +392,25 @@ pub struct ListedRow {
     #[diesel(embed)]
     order: KeptOrderRow,
     signing_date: Option<String>,
-    #[diesel(select_expression = count_documents("NOT signed"))]
-    #[diesel(select_expression_type = SqlLiteral<BigInt>)]
-    documents: i64,
-    #[diesel(select_expression = count_documents("NOT signed AND first_downloaded_at IS NOT NULL"))]
-    #[diesel(select_expression_type = SqlLiteral<BigInt>)]
-    fetched: i64,
-    #[diesel(select_expression = count_documents(
-        "NOT signed AND first_downloaded_at IS NULL AND replaced_by IS NULL"
-    ))]
-    #[diesel(select_expression_type = SqlLiteral<BigInt>)]
-    unfetched: i64,
-    #[diesel(select_expression = count_documents("signed"))]
-    #[diesel(select_expression_type = SqlLiteral<BigInt>)]
-    signed: i64,
+    #[diesel(select_expression = document_counts())]
+    #[diesel(select_expression_type = SqlLiteral<Counts>)]
+    counts: (i64, i64, i64, i64),
 }
+type Counts = (BigInt, BigInt, BigInt, BigInt);
 
-/// Counts the documents of an order that are not withdrawn.
-fn count_documents(condition: &str) -> SqlLiteral<BigInt> {
-    sql(&format!("(SELECT count(key) FROM documents WHERE order_id = orders.id AND {condition})"))
+/// Counts the documents of an order that are not withdrawn: all of the client, those of them that the signing service
+/// has downloaded, those that it has not and should, and the signed ones.
+fn document_counts() -> SqlLiteral<Counts> {
+    let count = |condition| {
+        format!("(SELECT count(key) FROM documents WHERE order_id = orders.id AND {condition})")
+    };
+    let conditions = [
+        "NOT signed",
+        "NOT signed AND first_downloaded_at IS NOT NULL",
+        "NOT signed AND first_downloaded_at IS NULL AND replaced_by IS NULL",
+        "signed",
+    ];
+    sql(&conditions.map(count).join(", "))
 }
 
 impl ListedRow {
@@ -425,66 +428,65 @@ impl ListedRow {
     }
 
     fn known(self, known_on: Option<Date>) -> Result<Option<ListedOrder>, Unreadable> {
-        let [documents, fetched, unfetched, signed] =
-            [self.documents, self.fetched, self.unfetched, self.signed]
-                .map(|count| usize::try_from(count).unwrap_or_default());
+        let (documents, fetched, unfetched, signed) = self.counts;
+        let [documents, fetched, unfetched, signed] = [documents, fetched, unfetched, signed]
+            .map(|count| usize::try_from(count).unwrap_or_default());
         let counts = DocumentCounts { documents, fetched, unfetched, signed };
         let stored = self.order.known(Vec::new(), known_on)?.whole();
         Ok(stored.map(|stored| ListedOrder { stored, counts, news: None }))
     }
 }
 
-/// An order of a page, with its news.
+/// An order of a page, with its news. It does not embed [`ListedRow`]: each level of rows takes the compiler eight times
+/// as long.
 #[derive(Queryable, Selectable)]
 #[diesel(table_name = orders)]
 pub struct PageRow {
     #[diesel(embed)]
-    listed: ListedRow,
-    #[diesel(select_expression = starts(), select_expression_type = SqlLiteral<Instant>)]
-    starts: Utc,
-    #[diesel(select_expression = last_change("at"))]
-    #[diesel(select_expression_type = SqlLiteral<Nullable<Instant>>)]
-    changed_at: Option<Utc>,
-    /// The kind, the side and the fields, with blanks between.
-    #[diesel(select_expression = last_change("kind || ' ' || actor || ' ' || coalesce(changed, '')"))]
-    #[diesel(select_expression_type = SqlLiteral<Nullable<Text>>)]
-    change: Option<String>,
-    #[diesel(select_expression = newest_note("at"))]
-    #[diesel(select_expression_type = SqlLiteral<Nullable<Instant>>)]
-    noted_at: Option<Utc>,
-    #[diesel(select_expression = newest_note("author"))]
-    #[diesel(select_expression_type = SqlLiteral<Nullable<Text>>)]
-    note_author: Option<String>,
+    order: KeptOrderRow,
+    signing_date: Option<String>,
+    #[diesel(select_expression = document_counts())]
+    #[diesel(select_expression_type = SqlLiteral<Counts>)]
+    counts: (i64, i64, i64, i64),
+    #[diesel(select_expression = news(), select_expression_type = SqlLiteral<NewsColumns>)]
+    news: News,
 }
 
-/// Selects a value of the newest entry of the history.
-fn last_change<T: TypedExpressionType>(value: &str) -> SqlLiteral<T> {
-    newest("order_changes", value)
-}
+/// When the order begins; the instant of the newest entry of the history, and its kind, side and fields, with blanks
+/// between; the instant of the newest note, and its author.
+type News = (Utc, Option<Utc>, Option<String>, Option<Utc>, Option<String>);
+type NewsColumns = (Instant, Nullable<Instant>, Nullable<Text>, Nullable<Instant>, Nullable<Text>);
 
-/// Selects a value of the newest note.
-fn newest_note<T: TypedExpressionType>(value: &str) -> SqlLiteral<T> {
-    newest("order_notes", value)
-}
-
-fn newest<T: TypedExpressionType>(table: &str, value: &str) -> SqlLiteral<T> {
-    sql(&format!(
-        "(SELECT {value} FROM {table} WHERE order_id = orders.id ORDER BY id DESC LIMIT 1)"
-    ))
+fn news() -> SqlLiteral<NewsColumns> {
+    let newest = |table, value| {
+        format!("(SELECT {value} FROM {table} WHERE order_id = orders.id ORDER BY id DESC LIMIT 1)")
+    };
+    let change = "kind || ' ' || actor || ' ' || coalesce(changed, '')";
+    let columns = [
+        STARTS.to_owned(),
+        newest("order_changes", "at"),
+        newest("order_changes", change),
+        newest("order_notes", "at"),
+        newest("order_notes", "author"),
+    ];
+    sql(&columns.join(", "))
 }
 
 impl PageRow {
     /// Returns the order and its place; `None` if it is erased.
     pub(crate) fn into_found(self, by_appointment: bool) -> Result<Option<Found>, Unreadable> {
-        let place = Place::of(by_appointment, self.starts, self.listed.order.id);
-        let Some(listed) = self.listed.into_known()? else { return Ok(None) };
+        let (starts, changed_at, change, noted_at, note_author) = self.news;
+        let place = Place::of(by_appointment, starts, self.order.id);
+        let Self { order, signing_date, counts, .. } = self;
+        let listed = ListedRow { order, signing_date, counts };
+        let Some(listed) = listed.into_known()? else { return Ok(None) };
         let created = || LastChange {
             at: listed.stored.created_at,
             kind: ChangeKind::Created.as_str().to_owned(),
             actor: Actor::Client,
             changed: None,
         };
-        let change = self.changed_at.zip(self.change).map(|(at, change)| {
+        let change = changed_at.zip(change).map(|(at, change)| {
             let mut parts = change.splitn(3, ' ');
             let mut part = || parts.next().unwrap_or_default();
             let (kind, actor, changed) = (part().to_owned(), part(), part());
@@ -492,9 +494,8 @@ impl PageRow {
             let actor = Actor::from_name(actor).unwrap_or(Actor::Database);
             LastChange { at: at.0, kind, actor, changed: serde_json::from_str(changed).ok() }
         });
-        let note = self
-            .noted_at
-            .zip(self.note_author)
+        let note = noted_at
+            .zip(note_author)
             .map(|(at, author)| (at.0, Actor::from_name(&author).unwrap_or(Actor::Database)));
         let news = Some(OrderNews { change: change.unwrap_or_else(created), note });
         Ok(Some(Found { place, order: ListedOrder { news, ..listed } }))

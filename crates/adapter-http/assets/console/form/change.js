@@ -97,11 +97,15 @@ class ChangeForm {
     this.#status = status;
     this.#order = { ...details, signingServiceId: service };
     for (const field of FIELDS) {
+      const before = this.#texts.get(field.pointer);
       const own = this.#isChanged(field) ? [this.#entries.value(field)] : [];
       // The service computes an instant from the other fields, unless the user enters one.
       const value = INSTANTS.includes(field.pointer) ? undefined : member(this.#order, field.pointer);
       this.#entries.set(field, value);
       this.#texts.set(field.pointer, this.#entries.text(field));
+      const isOther = own.length && before !== this.#texts.get(field.pointer);
+      if (isOther) this.#entries.showNow(field, `Now: ${h("span", {}, inText(field, value)).textContent}`);
+      if (!own.length) this.#entries.showNow(field, "");
       for (const value of own) this.#entries.set(field, value);
     }
     this.#entries.showConditional();
@@ -208,9 +212,13 @@ function moves(pointer, { signingDetailsFormData: { isPropertyAddressSame: isSam
 
 /** Returns an item for the change of a field. */
 function line([field, before, after]) {
+  return h("li", {}, h("strong", {}, `${field.label}: `), inText(field, before), " → ", inText(field, after));
+}
+
+/** Returns the value of a field without links. */
+function inText(field, value) {
   const shown = { ...field, kind: ["tel", "email"].includes(field.kind) ? "text" : field.kind };
-  const value = (it) => (it === undefined || it === "" ? "empty" : inWords(shown, it));
-  return h("li", {}, h("strong", {}, `${field.label}: `), value(before), " → ", value(after));
+  return value === undefined || value === "" ? "empty" : inWords(shown, value);
 }
 
 /** Returns an order with changes. */

@@ -3,7 +3,7 @@
 import { Failure, problem } from "../shared/api.js";
 import { instantsOf } from "./calendar.js";
 import {
-  forgetErrors, idOf, offerInstants, row, setValue, showError, showNote, textIn, valueOf,
+  forgetErrors, idOf, offerInstants, row, setValue, showError, showNote, showNow, textIn, valueOf,
 } from "../shared/controls.js";
 import { fill, h, said } from "../shared/dom.js";
 import { FIELDS, GROUPS, ORDERED_BY, SIGNING_DATE, TIME_ZONE, fieldOf } from "../shared/fields.js";
@@ -112,6 +112,11 @@ export class Entries {
   /** Shows a note at a field; none if the text is empty. */
   note({ pointer }, text) {
     showNote(this.#rows.get(pointer).element, text);
+  }
+
+  /** Shows at a field what another user has entered there meanwhile; nothing if the text is empty. */
+  showNow({ pointer }, text) {
+    showNow(this.#rows.get(pointer).element, text);
   }
 
   /** Returns errors for the fields that are required and empty. */

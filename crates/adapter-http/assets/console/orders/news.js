@@ -1,7 +1,7 @@
 // Tells of orders that have come: a bar above every view, the number in the title, and a sound if its user likes it.
 
 import { Failure, request, session } from "../shared/api.js";
-import { announce, button, count, fill, h, setTitle } from "../shared/dom.js";
+import { announce, button, count, fill, setTitle } from "../shared/dom.js";
 import { sound } from "../shared/draft.js";
 
 /** Seconds between two questions: while the page is seen, and while it is hidden. */

@@ -165,6 +165,14 @@ export function showNote(row, text) {
   if (note.textContent !== text) note.textContent = text;
 }
 
+/** Shows at the field of a row what another user has entered there meanwhile; nothing if the text is empty. */
+export function showNow(row, text) {
+  let now = row.querySelector(".now");
+  if (!now && !text) return;
+  if (!now) row.append((now = h("p", { class: "advice now", role: "status" })));
+  now.textContent = text;
+}
+
 /** Shows an error at the field of a row, or hides that of an empty text. */
 export function showError(row, text) {
   row.querySelector(".error").textContent = text;

@@ -8,7 +8,7 @@ use super::changes::{as_service, instances};
 use crate::{
     harness::{Api, created, eventually_async, order},
     orders::read::{ids, link},
-    wiring::{Kind, Wiring, on_both_wirings},
+    wiring::{Kind, on_both_wirings},
 };
 
 on_both_wirings! {

@@ -260,12 +260,12 @@ pub async fn confirmation_ends_with_its_appointment(storage: &Storage) {
     let told = ended.change.as_ref().and_then(EventChange::order).unwrap();
     let statuses = (&*told.previous_status, &*told.order_status, told.actor);
     assert_eq!(statuses, ("CONFIRMED", "ASSIGNED", Actor::Client));
-    // Calendars keep the file with the greatest number: each entry counts.
+    // Calendars keep the file with the greatest number: the move has it.
     samples::dispatch(&*storage.outbox, id, vec![delivery(0)]).await;
     let leases = storage.queue.lease(NOW + 400 * Duration::DAY, Duration::MINUTE, 1).await.unwrap();
     let begun = [(leases[0].delivery.id, order.updated_at)];
     let begun = storage.queue.begin(&begun, NOW, 0).await.unwrap();
-    assert_eq!(begun[0].changes, Some(4));
+    assert_eq!(begun[0].sequence, Some(3));
     let for_mail = samples::order_of(&*storage.queue, id).await.unwrap().unwrap();
     assert!(for_mail.must_be_confirmed_again());
 }

@@ -167,7 +167,7 @@ pub async fn changed_order_is_returned(storage: &Storage) {
     };
     let changed = storage.orders.update(&assigned).await.unwrap().unwrap();
     assert_eq!((&changed.stored.status, changed.stored.notary_id), (&before.status, Some(7)));
-    assert_eq!(changed.documents, before.documents.len());
+    assert_eq!(changed.counts.documents, before.documents.len());
     // The instant of the change was that of the addition, or earlier.
     assert_eq!(changed.stored.updated_at, before.updated_at + MICROSECOND);
     let unassigned = OrderUpdate { notary_id: Some(None), ..assigned };

@@ -100,7 +100,7 @@ pub async fn signed_documents_have_positions_of_their_own(storage: &Storage) {
     let event = events.iter().find(|event| event.event == EventType::SignedDocumentsAdded);
     assert_eq!(event.unwrap().change, Some(documents(&[0, 1], Actor::Service)));
     let listed = storage.reader.listed(LIVE, id).await.unwrap().unwrap().whole().unwrap();
-    assert_eq!((listed.documents, listed.signed_documents), (3, 3));
+    assert_eq!((listed.counts.documents, listed.counts.signed), (3, 3));
     for (kind, expected) in
         [(DocumentKind::ToSign, &order.documents), (DocumentKind::Signed, &order.signed_documents)]
     {
@@ -173,7 +173,7 @@ pub async fn withdrawn_document_keeps_its_record(storage: &Storage) {
     let told = (EventType::DocumentWithdrawn, Some(documents(&[0], Actor::Client)));
     assert_eq!(newest_event(storage).await, told);
     let listed = storage.reader.listed(LIVE, id).await.unwrap().unwrap().whole().unwrap();
-    assert_eq!(listed.documents, 1);
+    assert_eq!(listed.counts.documents, 1);
     let range = add(storage, &addition(id, 1)).await.unwrap();
     assert_eq!((range.first_position, range.total), (2, 2));
     let document = DocumentId { order: id, kind: DocumentKind::Signed, position: 0 };

@@ -162,12 +162,14 @@ async fn change_of_another_user_is_not_overwritten() {
     console.enter("Lender", "Big Bank").await;
     let mut other = order("BOTH-1");
     other["signingDetailsFormData"]["city"] = json!("Plano");
+    other["signingDetailsFormData"]["lender"] = json!("Small Bank");
     let sent = client.request(Method::PUT, "/api/order/1").json(&other).send().await.unwrap();
     assert_eq!(sent.status(), 200);
     console.press_button(SHOW).await;
     console.press_button(SEND).await;
     browser.shows("Another user has changed the order since you opened it.").await;
-    // The entries of both stay.
+    // The entries of both stay, and the new value stands beside that of this user.
+    browser.shows("Now: Small Bank").await;
     let values = "return ['lender', 'city'].map((name) =>
         document.getElementsByName(`/signingDetailsFormData/${name}`)[0].value)";
     assert_eq!(browser.run(values, &[]).await, json!(["Big Bank", "Plano"]));
@@ -180,7 +182,7 @@ async fn change_of_another_user_is_not_overwritten() {
     browser.shows("a proxy changes the headers").await;
     assert_eq!(
         client.read("/api/order/1").await["details"]["signingDetailsFormData"]["lender"],
-        Value::Null
+        "Small Bank"
     );
 
     patch(&service, &json!({ "order_status": "SIGNED" })).await;

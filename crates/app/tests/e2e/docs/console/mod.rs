@@ -38,9 +38,10 @@ const ASKS: &str = "const event = new Event('beforeunload', { cancelable: true }
     dispatchEvent(event);
     return event.defaultPrevented;";
 
-/// Loses the next answer: the service carries the request out, and the page does not learn of it.
+/// Loses the answer to the next change: the service carries the request out, and the page does not learn of it.
 const LOSE_ANSWER: &str = "const send = window.fetch;
     window.fetch = async (...request) => {
+        if (request[1].method === 'GET') return send(...request);
         window.fetch = send;
         await send(...request);
         throw new TypeError('the connection broke');
