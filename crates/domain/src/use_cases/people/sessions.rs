@@ -216,6 +216,26 @@ mod tests {
         assert!(sessions.authenticate(&token(), || false).await.unwrap().is_none());
     }
 
+    /// Of another instance: half of the ten seconds that are promised.
+    #[tokio::test]
+    async fn ended_session_is_noticed_after_five_seconds_whatever_the_address_did() {
+        let now = Arc::new(Mutex::new(NOW));
+        let shown = Arc::clone(&now);
+        let mut clock = MockClock::new();
+        clock.expect_now().returning(move || *shown.lock().unwrap());
+        let mut repo = MockSessionRepo::new();
+        let mut found = vec![None, Some(caller())];
+        repo.expect_find().times(2).returning(move |_| Ok(found.pop().unwrap()));
+        let sessions = using(repo, Arc::new(clock));
+        let last = NOW + MAX_AGE - Duration::MICROSECOND;
+        for (at, is_found) in [(NOW, true), (last, true), (NOW + MAX_AGE, false)] {
+            *now.lock().unwrap() = at;
+            // Only the first look-up depends on the address.
+            let found = sessions.authenticate(&token(), || at == NOW).await.unwrap();
+            assert_eq!(found.is_some(), is_found, "{at}");
+        }
+    }
+
     #[tokio::test]
     async fn throttled_guess_asks_the_store_for_nothing() {
         let sessions = using(MockSessionRepo::new(), clock(NOW));
