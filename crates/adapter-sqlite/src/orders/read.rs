@@ -153,9 +153,10 @@ fn history(
     query: HistoryQuery,
 ) -> Result<Option<MaybeErased<Option<Page<HistoryEntry>>>>, Failure> {
     let created = Prepared(created_order_and_by(owner, id)).get_result(connection);
-    let created = match created.optional()? {
+    let created: Option<(Option<Utc>, Utc, i64, Option<i64>)> = created.optional()?;
+    let created = match created {
         None => return Ok(None),
-        Some((Some::<Utc>(_erased_at), ..)) => return Ok(Some(MaybeErased::Erased)),
+        Some((Some(_erased_at), ..)) => return Ok(Some(MaybeErased::Erased)),
         Some((None, at, key, person)) => (at, creator(key, person)),
     };
     let (HistoryQuery { limit, cursor }, columns) =

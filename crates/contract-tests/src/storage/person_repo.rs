@@ -90,6 +90,7 @@ pub async fn people_are_listed_by_side(storage: &Storage) {
     }
 }
 
+/// Of any number of concurrent calls, one invites.
 pub async fn first_person_is_invited_once(storage: &Storage) {
     let people =
         (0..8).map(|_| {
@@ -189,6 +190,7 @@ pub async fn identity_is_issuer_and_subject(storage: &Storage) {
     assert_eq!(storage.people.identities_of(id).await.unwrap(), [identity]);
 }
 
+/// With its person. A person has up to the greatest number.
 pub async fn passkey_is_found_by_its_credential(storage: &Storage) {
     let person = active(storage, Role::Member).await;
     let passkey = new_passkey();
@@ -221,6 +223,7 @@ pub async fn sign_in_replaces_the_state_of_its_passkey_once(storage: &Storage) {
     assert_ne!(found.passkey.credential.changing, passkey.credential.changing);
 }
 
+/// Unless the rights permit its removal.
 pub async fn last_way_to_sign_in_stays(storage: &Storage) {
     let person = active(storage, Role::Member).await;
     let first = storage.people.passkeys_of(&[person.id]).await.unwrap()[0].id;
@@ -235,6 +238,7 @@ pub async fn last_way_to_sign_in_stays(storage: &Storage) {
     assert_eq!(storage.people.passkeys_of(&[person.id]).await.unwrap(), []);
 }
 
+/// By those who may change them.
 pub async fn person_is_found_as_changed(storage: &Storage) {
     let person = active(storage, Role::Member).await;
     let change = PersonChange {

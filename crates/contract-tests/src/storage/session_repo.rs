@@ -88,6 +88,7 @@ pub async fn no_session_outlives_a_disabling_at_the_same_time(storage: &Storage)
     }
 }
 
+/// One alone, or all of a person but one.
 pub async fn ended_session_is_not_found(storage: &Storage) {
     let (one, other) = (person(storage).await, person(storage).await);
     let mut sessions = Vec::new();
@@ -115,6 +116,7 @@ pub async fn ended_session_is_not_found(storage: &Storage) {
     assert_eq!(storage.sessions.list(WhichSessions::All, later).await.unwrap(), []);
 }
 
+/// In the same step.
 pub async fn session_ends_the_one_that_it_replaces(storage: &Storage) {
     let id = person(storage).await;
     let first = add(storage, &new_session(id, NOW)).await.unwrap();
@@ -140,6 +142,7 @@ pub async fn use_of_a_session_is_the_last_sight_of_its_person(storage: &Storage)
     storage.sessions.note_uses(&[]).await.unwrap();
 }
 
+/// Others stay.
 pub async fn old_sessions_and_ceremonies_are_removed(storage: &Storage) {
     let id = person(storage).await;
     let session = add(storage, &new_session(id, NOW)).await.unwrap();
@@ -186,6 +189,7 @@ pub async fn ceremony_is_taken_as_it_began(storage: &Storage) {
     }
 }
 
+/// However many take it at once.
 pub async fn ceremony_is_taken_once_before_its_end(storage: &Storage) {
     let ends = NOW + Duration::minutes(10);
     let over = ceremony(Purpose::SignIn, ends);

@@ -35,7 +35,7 @@ impl Mocks {
 
     /// Creates a minimal order without documents.
     async fn create(self, attempt: Option<&Attempt>) -> Result<CreatedOrder, OrderError> {
-        self.use_case().create(&key(), request(minimal_request()), None, attempt).await
+        self.use_case().create(&key().into(), request(minimal_request()), None, attempt).await
     }
 
     /// Creates a minimal order with documents of these names.
@@ -50,7 +50,7 @@ impl Mocks {
         attempt: Option<&Attempt>,
     ) -> Result<CreatedOrder, OrderError> {
         let documents = Some(names.iter().map(|name| document(name)).collect());
-        self.use_case().create(&key(), request(json), documents, attempt).await
+        self.use_case().create(&key().into(), request(json), documents, attempt).await
     }
 
     /// Expects uploads that succeed.
@@ -98,7 +98,7 @@ async fn invalid_request_stores_and_claims_nothing() {
     json["signingServiceId"] = Value::Null;
     let mocks = Mocks::default;
     for created in [
-        mocks().use_case().create(&key(), request(json.clone()), None, None).await,
+        mocks().use_case().create(&key().into(), request(json.clone()), None, None).await,
         mocks().create_from(json.clone(), &["a.pdf"], None).await,
         mocks().create_from(json, &["a.pdf"], Some(&attempt())).await,
     ] {
@@ -278,7 +278,7 @@ async fn failed_put_starts_no_other() {
     use_case.intake.blobs = Arc::clone(&blobs) as _;
     let documents = (0..20).map(|number| document(&format!("{number}.pdf"))).collect();
     let request = request(minimal_request());
-    assert_unavailable(&use_case.create(&key(), request, Some(documents), None).await);
+    assert_unavailable(&use_case.create(&key().into(), request, Some(documents), None).await);
     assert_eq!(
         (blobs.begun.load(Ordering::SeqCst), blobs.ended.load(Ordering::SeqCst)),
         (PARALLEL_PUTS, PARALLEL_PUTS)
@@ -306,6 +306,7 @@ async fn nothing_is_put_before_it_is_recorded() {
 async fn bound_key_is_checked_first() {
     let mut key = key();
     key.key.signing_service = Some(SigningServiceId(7));
+    let key = Caller::from(key);
     let use_case = || Mocks::default().use_case();
     let request = || request(json!({ "signingServiceId": 42 }));
     for created in [
@@ -390,7 +391,7 @@ async fn repeat_is_answered_after_its_service_was_removed() {
         let known_services = Some(Arc::new(KnownServices::new(Arc::new(services), true)));
         let use_case = CreateOrder { known_services, ..mocks.use_case() };
         let order = request(minimal_request());
-        let created = use_case.create(&key(), order, None, Some(&attempt())).await;
+        let created = use_case.create(&key().into(), order, None, Some(&attempt())).await;
         if is_answered {
             assert!(created.unwrap().replayed);
         } else {
@@ -467,6 +468,7 @@ async fn documents_of_concurrent_repeat_are_removed() {
 async fn order_of_a_test_key_is_a_test_order() {
     let mut test_key = key();
     test_key.key.is_test = true;
+    let test_key = Caller::from(test_key);
     let mut mocks = Mocks::default();
     mocks.orders.expect_create().once().returning(|new, _| {
         assert!(new.is_test);
