@@ -196,7 +196,7 @@ async fn confirmation_of_a_moved_appointment_does_not_leave(kind: Kind) {
     moved["signingDetailsFormData"]["signingDate"] = json!("2027-03-09");
     let put = app.request(Method::PUT, "/api/order/1").json(&moved).send().await.unwrap();
     assert_eq!(put.json::<Value>().await.unwrap()["order_status"], "ASSIGNED");
-    // An attempt in progress would be due after the clock stands still.
+    // The clock advances once: a mail that fails after it would wait for ever.
     eventually(|| app.wiring.lines(tried) == ["3"]).await;
     app.wiring.mend_mail();
     app.clock.advance(Duration::minutes(1));
