@@ -4,12 +4,7 @@
 //! Needs `create_orders.rs` beside it, and diesel (feature `sqlite`). Settings: `BASE_URL`, `API_KEY`,
 //! `STATE_DIR` (folder of `mirror.db`).
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    env,
-    path::Path,
-    process::ExitCode,
-};
+use std::{collections::BTreeSet, env, path::Path, process::ExitCode};
 
 use diesel::{
     Connection as _, OptionalExtension as _, QueryResult, QueryableByName, RunQueryDsl as _,
@@ -75,13 +70,12 @@ async fn apply_page(orders: &Orders, mirror: &mut SqliteConnection) -> Result<bo
     let page: Page = send(&[StatusCode::OK], next).await?.1;
     let is_gone = |change: &&Change| change.kind == "erased";
     let gone: BTreeSet<_> = page.data.iter().filter(is_gone).map(|it| it.order_id).collect();
-    let mut changed = BTreeMap::new();
-    for order_id in page.data.iter().map(|change| change.order_id) {
-        // An order that changed twice is read once.
-        if !changed.contains_key(&order_id) {
-            let is_gone = gone.contains(&order_id);
-            changed.insert(order_id, if is_gone { None } else { read(orders, order_id).await? });
-        }
+    // An order that changed twice is read once.
+    let order_ids: BTreeSet<_> = page.data.iter().map(|change| change.order_id).collect();
+    let mut changed = Vec::new();
+    for order_id in order_ids {
+        let is_gone = gone.contains(&order_id);
+        changed.push((order_id, if is_gone { None } else { read(orders, order_id).await? }));
     }
     // One transaction for the orders and for the cursor: after a crash, the next run asks for this page again.
     mirror.immediate_transaction(|mirror| {

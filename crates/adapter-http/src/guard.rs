@@ -9,7 +9,6 @@
 //! | no request behind a doubtful end | the next client of a proxy that shares connections: it gets the answer to a smuggled request |
 //! | no `GET` behind `HEAD` before its answer, or the reverse | the same client: actix gives the answer before the form of the last request, so its body counts as the next answer |
 //! | no request behind `Connection: close` | the client: it repeats a request that was carried out without an answer |
-//! | no request behind an answer that was sent before its body had arrived | the same client: actix says `close` in that answer |
 
 use std::{
     collections::HashMap,
@@ -245,13 +244,8 @@ impl Connection {
     }
 
     /// Marks a request as in progress. Returns `None` if it must not be carried out: the
-    /// connection was refused, or the request before it was the last one. `has_arrived` tells whether all of
-    /// its body has arrived.
-    pub(crate) fn begin(
-        self: &Arc<Self>,
-        head: &RequestHead,
-        has_arrived: impl FnOnce() -> bool,
-    ) -> Option<RequestInProgress> {
+    /// connection was refused, or the request before it was the last one.
+    pub(crate) fn begin(self: &Arc<Self>, head: &RequestHead) -> Option<RequestInProgress> {
         let is_head = head.method == Method::HEAD;
         let mut state = self.state();
         // An answer that says `close` cannot say `upgrade` instead.
@@ -261,8 +255,6 @@ impl Connection {
             self.end(&mut state);
             return None;
         }
-        // actix had decoded this head, and then said `close` in the answer before.
-        state.ended |= state.answered.is_some() && !has_arrived();
         if state.ended {
             return None;
         }

@@ -26,7 +26,7 @@ fn open(connections: &Arc<Connections>, address: &str) -> Option<Arc<Connection>
 }
 
 fn begin(connection: &Arc<Connection>, request: TestRequest) -> Option<RequestInProgress> {
-    connection.begin(request.to_srv_request().head(), || true)
+    connection.begin(request.to_srv_request().head())
 }
 
 /// Returns whether the client sees the end of its connection.
@@ -138,7 +138,7 @@ async fn no_request_follows_one_that_closes_the_connection() {
     ] {
         let connection = open(&connections(), "203.0.113.1").unwrap();
         let request = last.to_srv_request();
-        drop(connection.begin(request.head(), || true).unwrap());
+        drop(connection.begin(request.head()).unwrap());
         assert_eq!(connection.must_close(), closes, "{:?}", request.head());
         assert_eq!(begin(&connection, plain()).is_none(), closes, "{:?}", request.head());
     }
@@ -156,26 +156,6 @@ async fn head_behind_an_unsent_answer_ends_the_connection() {
     assert!(!has_ended(&client));
     assert!(begin(&connection, TestRequest::default()).is_none());
     assert!(has_ended(&client));
-}
-
-#[tokio::test]
-async fn no_request_follows_an_answer_sent_before_its_body_had_arrived() {
-    for (is_behind, has_arrived, is_carried_out) in
-        [(true, false, false), (true, true, true), (false, false, true)]
-    {
-        let (server, client) = pair();
-        let connection = register(&connections(), server, "203.0.113.1");
-        drop(begin(&connection, TestRequest::default()).unwrap());
-        if !is_behind {
-            connection.has_read(Some(100));
-        }
-        let request = TestRequest::post().to_srv_request();
-        let begun = connection.begin(request.head(), || has_arrived);
-        assert_eq!(begun.is_some(), is_carried_out, "{is_behind} {has_arrived}");
-        drop(begun);
-        // The answer before is still sent.
-        assert!(connection.must_close() != is_carried_out && !has_ended(&client));
-    }
 }
 
 #[tokio::test]

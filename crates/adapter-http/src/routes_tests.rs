@@ -1,5 +1,7 @@
 //! Which requests leave an access, and which.
 
+use std::collections::BTreeMap;
+
 use actix_web::{http::Method, test::TestRequest};
 use contract_tests::samples::{new_order, stored};
 use domain::{
@@ -12,7 +14,7 @@ use serde_json::json;
 
 use crate::{
     admission::limits::Share,
-    test_support::{NOW, Ports, TestApi},
+    test_support::{NOW, Ports, TestApi, no_news},
 };
 
 /// Returns an API, and all permits of the client for answers, downloads and walks.
@@ -209,7 +211,8 @@ async fn list_has_the_number_of_its_orders() {
     let mut ports = Ports::new();
     ports.reader.expect_page().returning(|_, _| {
         let order = stored(OrderId(1), &new_order("F-1", NOW));
-        let items = vec![ListedOrder::from(order.clone()), order.into()];
+        let order = ListedOrder { news: Some(no_news()), ..order.into() };
+        let items = vec![order.clone(), order];
         Ok(Some(Page { items, has_older: false, has_newer: false, stopped_at: None }))
     });
     let api = ports.api();
@@ -304,6 +307,7 @@ async fn nothing_is_done_that_cannot_be_recorded() {
     // Keys of what leaves no access.
     let mut ports = Ports::new();
     ports.keys.expect_first_of().returning(|_| Ok(None));
+    ports.rejected.expect_counts().returning(|_, _| Ok(BTreeMap::new()));
     let api = ports.api();
     api.fill_recorder();
     assert_eq!(api.send(TestApi::get("/api/key")).await.status, 200);

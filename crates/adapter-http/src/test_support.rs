@@ -24,12 +24,19 @@ use domain::{
     document::DocumentLimits,
     duplicate_window::DuplicateWindow,
     idempotency::DEFAULT_RETENTION,
-    order::OrderId,
+    order::{Actor, ChangeKind, OrderId},
     ports::{
+<<<<<<< HEAD
         MockAccessLog, MockApiKeyRepo, MockBlobStore, MockChangeFeed, MockClock, MockEntropy,
         MockIdempotencyLedger, MockOrderReader, MockOrderRepo, MockPersonRepo, MockRejectedLog,
         MockSecretBox, MockServiceRepo, MockUploadLedger, MockWebhookQueue, MockWebhookRepo,
         MockWebhookSender,
+=======
+        LastChange, MockAccessLog, MockApiKeyRepo, MockBlobStore, MockChangeFeed, MockClock,
+        MockEntropy, MockIdempotencyLedger, MockOrderReader, MockOrderRepo, MockRejectedLog,
+        MockSecretBox, MockServiceRepo, MockUploadLedger, MockWebhookQueue, MockWebhookRepo,
+        MockWebhookSender, OrderNews,
+>>>>>>> all
     },
     use_cases::{
         accesses::{
@@ -394,6 +401,15 @@ fn entropy() -> MockEntropy {
     let mut entropy = MockEntropy::new();
     entropy.expect_fill().returning(|bytes| bytes.fill(7));
     entropy
+}
+
+/// Returns the news of an order that nothing has happened to.
+pub(crate) fn no_news() -> OrderNews {
+    let kind = ChangeKind::Created.as_str().to_owned();
+    OrderNews {
+        change: LastChange { at: NOW, kind, actor: Actor::Client, changed: None },
+        note: None,
+    }
 }
 
 pub(crate) fn presented_key() -> PresentedKey {

@@ -67,7 +67,8 @@ pub(crate) fn spawn(
     let outages = Arc::new(Outages::new(parts.machine.clock.clone()));
     let leaves_accesses = accesses::spawn(parts, &outages, tasks);
     let erasing = retention::rows(parts, metrics, &leaves_accesses)?;
-    for row in table(parts, metrics).into_iter().chain(erasing) {
+    let others = notifying(parts, metrics).into_iter().chain(upkeep(parts, metrics));
+    for row in others.chain(erasing) {
         tasks.spawn(row.run(outages.clone(), stop.clone()));
     }
     tasks.spawn(parts.messages.clone().watch(stop.clone()));
@@ -75,14 +76,15 @@ pub(crate) fn spawn(
     Ok(leaves_accesses)
 }
 
-/// Returns the workers of every service: the text of a failure, the dependency that fails, the worker, and what
-/// reports its steps.
-fn table(parts: &Parts, metrics: &WorkerMetrics) -> Vec<Row> {
+/// Returns the workers that mails and webhooks come from. A row has the text of a failure, the dependency that
+/// fails, the worker, and what reports its steps.
+fn notifying(parts: &Parts, metrics: &WorkerMetrics) -> Vec<Row> {
     let Parts { settings, storage, webhooks, .. } = parts;
     let Machine { clock, entropy, .. } = &parts.machine;
     let (keys, notifier) = (&parts.keys, &parts.notifier);
-    // Of those that send, or delete objects that the original may still have.
+    // Of those that send.
     let may_leave = &parts.messages.may_leave;
+<<<<<<< HEAD
     let mut rows = vec![
         Row::new(
             "the clock of the database could not be read",
@@ -115,6 +117,9 @@ fn table(parts: &Parts, metrics: &WorkerMetrics) -> Vec<Row> {
             "counts of rejected requests are not stored until the database answers",
             parts.rejected.clone(),
         ),
+=======
+    vec![
+>>>>>>> all
         Row::new(
             "rejected requests could not be told to the contacts of their keys",
             DATABASE,
@@ -128,25 +133,6 @@ fn table(parts: &Parts, metrics: &WorkerMetrics) -> Vec<Row> {
             report::rejected,
         )
         .after(may_leave),
-        Row::new(
-            "expired idempotency keys could not be removed",
-            DATABASE,
-            ForgetKeys::new(storage.idempotency.clone(), clock.clone()),
-            drop,
-        ),
-        Row::new(
-            "abandoned uploads could not be removed",
-            "the store of documents",
-            SweepUploads::new(storage.uploads.clone(), parts.blobs.clone(), clock.clone()),
-            report::with(metrics, WorkerMetrics::swept),
-        )
-        .after(may_leave),
-        Row::new(
-            "idle rate limits could not be removed",
-            "the memory of the service",
-            ForgetRates(parts.rates.clone()),
-            drop,
-        ),
         Row::new(
             "webhook endpoints that fail could not be looked for",
             DATABASE,
@@ -191,6 +177,52 @@ fn table(parts: &Parts, metrics: &WorkerMetrics) -> Vec<Row> {
                 settling: Settling::of_secs(settings.mail_settle_secs),
             },
             report::with(metrics, report::dispatched),
+        ),
+    ]
+}
+
+/// Returns the workers that store what waits in memory, remove what is old, and measure.
+fn upkeep(parts: &Parts, metrics: &WorkerMetrics) -> Vec<Row> {
+    let Parts { settings, storage, .. } = parts;
+    let (keys, clock) = (&parts.keys, &parts.machine.clock);
+    let mut rows = vec![
+        Row::new(
+            "the clock of the database could not be read",
+            DATABASE,
+            WatchClock::new(parts.clock.clone(), parts.database_time.clone()),
+            report::with(metrics, WorkerMetrics::clock),
+        ),
+        Row::storing(
+            "the last use of API keys is not stored until the database answers",
+            NoteKeyUses { keys: keys.keys.clone(), uses: keys.uses.clone() },
+        ),
+        Row::storing(
+            "first downloads of documents are not stored until the database answers",
+            NoteDownloads { orders: storage.orders.clone(), downloads: parts.downloads.clone() },
+        ),
+        Row::storing(
+            "counts of rejected requests are not stored until the database answers",
+            parts.rejected.clone(),
+        ),
+        Row::new(
+            "expired idempotency keys could not be removed",
+            DATABASE,
+            ForgetKeys::new(storage.idempotency.clone(), clock.clone()),
+            drop,
+        ),
+        Row::new(
+            "abandoned uploads could not be removed",
+            "the store of documents",
+            SweepUploads::new(storage.uploads.clone(), parts.blobs.clone(), clock.clone()),
+            report::with(metrics, WorkerMetrics::swept),
+        )
+        // The original may still have the objects.
+        .after(&parts.messages.may_leave),
+        Row::new(
+            "idle rate limits could not be removed",
+            "the memory of the service",
+            ForgetRates(parts.rates.clone()),
+            drop,
         ),
         Row::new(
             "orders that wait for an erasure could not be counted",

@@ -56,21 +56,6 @@ impl HeldBody {
         self.0.arrived.get()
     }
 
-    /// Returns whether all of a body has arrived that nothing was read of. It stays unread.
-    pub(crate) fn has_arrived(&self) -> bool {
-        let mut body = self.0.body.borrow_mut();
-        let Payload::H1 { payload } = &mut *body else { return true };
-        let mut chunks = Vec::new();
-        let end = loop {
-            match payload.next().now_or_never() {
-                Some(Some(Ok(chunk))) => chunks.push(chunk),
-                end => break end,
-            }
-        };
-        chunks.into_iter().rev().for_each(|chunk| payload.unread_data(chunk));
-        matches!(end, Some(None))
-    }
-
     /// Skips what has arrived of an unread body. Returns whether that is the rest. Then the connection stays
     /// open.
     pub(crate) async fn skip_arrived(&mut self) -> bool {

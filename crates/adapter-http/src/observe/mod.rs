@@ -53,8 +53,7 @@ pub(crate) async fn observe(
     let is_head = *request.method() == Method::HEAD;
     let connection = request.request().conn_data::<Arc<Connection>>().cloned();
     api.closing.request_started();
-    let begin = |it: &Arc<Connection>| it.begin(request.head(), || body.has_arrived());
-    let in_progress = connection.as_ref().map(begin);
+    let in_progress = connection.as_ref().map(|connection| connection.begin(request.head()));
     let mut response = if let Some(None) = in_progress {
         let answer = reject(request.request(), &Problem::malformed(AFTER_LAST));
         request.into_response(answer)

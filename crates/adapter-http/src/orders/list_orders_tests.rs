@@ -8,13 +8,13 @@ use domain::{
 use serde_json::json;
 use time::Duration;
 
-use crate::test_support::{NOW, OWNER, Ports, TestApi};
+use crate::test_support::{NOW, OWNER, Ports, TestApi, no_news};
 
 fn page(ids: &[i64], has_older: bool, has_newer: bool) -> Page {
     let listed = |id: &i64| ListedOrder {
         stored: stored(OrderId(*id), &new_order("REFI-1", NOW)),
         counts: DocumentCounts { documents: 3, ..DocumentCounts::default() },
-        news: None,
+        news: Some(no_news()),
     };
     Page { items: ids.iter().map(listed).collect(), has_older, has_newer, stopped_at: None }
 }

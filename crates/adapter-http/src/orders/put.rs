@@ -88,7 +88,7 @@ fn count(metrics: &ApiMetrics, outcome: &PutOutcome) {
 /// Logs the order of a client that has disconnected before the answer.
 fn log_unanswered(outcome: Result<PutOutcome, Problem>) {
     if let Ok(PutOutcome::Created(created)) = outcome {
-        create_json::log_unanswered(Ok(created));
+        create_json::log_unanswered(Ok(*created));
     }
 }
 

@@ -42,7 +42,9 @@ impl Tag {
         if let Some(at) = order.touched_at {
             hash.update(at.unix_timestamp_nanos().to_be_bytes());
         }
-        attention.iter().for_each(|code| hash.update(code.as_str()));
+        for code in attention {
+            hash.update(code.as_str());
+        }
         let [first, second, third, fourth, ..] = <[u8; 32]>::from(hash.finalize());
         let beside = u32::from_be_bytes([first, second, third, fourth]);
         Self { version: order.updated_at, format: FORMAT, beside }

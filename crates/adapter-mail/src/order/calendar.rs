@@ -7,7 +7,10 @@ use domain::{
 use lettre::message::Mailbox;
 use time::{Duration, OffsetDateTime, error::Format, macros::format_description};
 
-use super::{facts::address_line, is_user, link, times::appointment};
+use super::{
+    facts::{address_line, is_user, link},
+    times::appointment,
+};
 use crate::Sender;
 
 /// The length of an appointment that has only a start: about what a signing takes.

@@ -13,6 +13,7 @@ use super::{
     language::language_name,
     times::{appointment, instant, zone},
 };
+use crate::Sender;
 
 /// The characters that a value of a link may have unescaped (RFC 3986, section 2.3).
 const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
@@ -91,6 +92,21 @@ impl Part {
 /// Returns where the signing takes place.
 pub(super) fn place(order: &Order) -> Part {
     Part::place(address_line(order.signing.signing_location()))
+}
+
+/// Returns the address of the order in the console, if the recipient can sign in.
+pub(super) fn link(sender: &Sender, notification: &Notification) -> Option<String> {
+    let page = sender.order_page(notification.order.id)?;
+    is_user(notification).then_some(page)
+}
+
+/// Returns whether the recipient is a party of the order that can sign in.
+pub(super) fn is_user(
+    Notification { extent, audience, order, recipient, .. }: &Notification,
+) -> bool {
+    let contacts = &order.order.contacts;
+    *extent == Extent::Whole
+        && (*audience == Audience::Service || !contacts.is_only_observer(recipient))
 }
 
 /// Returns what the mail shows.

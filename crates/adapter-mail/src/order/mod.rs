@@ -19,7 +19,7 @@ use lettre::{
 
 use self::{
     calendar::{calendar, has_calendar, method},
-    facts::{Change, Fact, Part, changes, facts, lines, place},
+    facts::{Change, Fact, Part, changes, facts, lines, link, place},
     news::{News, news, notes},
     times::{appointment, short_appointment},
 };
@@ -109,19 +109,6 @@ pub(crate) fn render(sender: &Sender, notification: &Notification) -> Result<Mes
         .multipart(alternatives.singlepart(shown))
         .singlepart(attached);
     head.multipart(parts).map_err(permanent)
-}
-
-/// Returns the address of the order in the console, if the recipient can sign in.
-fn link(sender: &Sender, notification: &Notification) -> Option<String> {
-    let page = sender.order_page(notification.order.id)?;
-    is_user(notification).then_some(page)
-}
-
-/// Returns whether the recipient is a party of the order that can sign in.
-fn is_user(Notification { extent, audience, order, recipient, .. }: &Notification) -> bool {
-    let contacts = &order.order.contacts;
-    *extent == Extent::Whole
-        && (*audience == Audience::Service || !contacts.is_only_observer(recipient))
 }
 
 /// Returns the subject: the news and the order, without names of people.

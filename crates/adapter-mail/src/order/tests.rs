@@ -204,6 +204,7 @@ fn cancellation_names_the_reason_and_removes_the_appointment() {
         Notification { subject: MailSubject::Cancelled, sequence: 3, ..created.clone() };
     let at = created.order.created_at + time::Duration::HOUR;
     cancelled.order.updated_at = at;
+    cancelled.order.status = OrderStatus::CANCELLED;
     cancelled.order.changes.push(OrderChange {
         at,
         kind: ChangeKind::Status,

@@ -17,10 +17,8 @@ use sql_rows::{
         PageRow,
         find::{Matching, Walk},
         is_order_of,
-        lists::{
-            Found, Ids, OrderList, PageRanges, Place, Span, compare_ids, compare_numbers, ids,
-            listed, starts,
-        },
+        lists::{Ids, OrderList, compare_ids, compare_numbers, ids, listed},
+        places::{Found, PageRanges, Place, Span, starts},
         unreadable_order,
     },
     row_limit,

@@ -42,7 +42,7 @@ impl OrderRepo for PostgresStore {
             change::change(connection, &command).await
         };
         let changed: Result<_, Failure> = match request.owner {
-            Some(_) => self.pool.change_in_transaction(change).await,
+            Some(_) => Box::pin(self.pool.change_in_transaction(change)).await,
             None => self.maintain(change).await,
         };
         match changed {

@@ -15,7 +15,7 @@ use domain::{
         NewInvitation, NewPasskey, NewPerson, Passkey, PasskeyId, Person, PersonChange, PersonId,
         PersonRefusal, TokenHash,
     },
-    ports::{ChangeRights, NewMethod, PersonError, PersonRepo, StoreError},
+    ports::{ChangeRights, NewMethod, PersonError, PersonRepo, StoreError, WhichSessions},
 };
 use sql_rows::{
     Utc,
@@ -29,7 +29,7 @@ use sql_rows::{
 };
 use time::OffsetDateTime;
 
-use crate::{failure::Failure, locks, store::PostgresStore};
+use crate::{failure::Failure, locks, parties::sessions::lock_open, store::PostgresStore};
 
 /// What a transaction has found: a rule may forbid the change, and nothing is written then.
 type Decided<T> = Result<T, PersonRefusal>;
@@ -300,6 +300,7 @@ impl PersonRepo for PostgresStore {
                 .await?;
             if changed.disabled_at.is_some() {
                 withdraw(connection, id, at).await?;
+                lock_open(connection, WhichSessions::OfPerson(id)).await?;
                 let open = sessions::table.filter(sessions::person_id.eq(id.0));
                 diesel::update(open.filter(sessions::ended_at.is_null()))
                     .set(sessions::ended_at.eq(Some(Utc(at))))
@@ -324,6 +325,7 @@ impl PersonRepo for PostgresStore {
             diesel::delete(of_person).execute(connection).await?;
             let of_person = identities::table.filter(identities::person_id.eq(id.0));
             diesel::delete(of_person).execute(connection).await?;
+            lock_open(connection, WhichSessions::OfPerson(id)).await?;
             let of_person = sessions::table.filter(sessions::person_id.eq(id.0));
             diesel::delete(of_person).execute(connection).await?;
             Ok(true)

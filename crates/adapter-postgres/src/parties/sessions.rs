@@ -94,25 +94,32 @@ impl SessionRepo for PostgresStore {
         except: Option<SessionId>,
         at: OffsetDateTime,
     ) -> Result<usize, StoreError> {
-        let open = diesel::update(open_sessions(which, except));
-        self.execute(open.set(sessions::ended_at.eq(Some(Utc(at))))).await
+        let end = async move |connection: &mut AsyncPgConnection| {
+            lock_open(connection, which).await?;
+            let open = diesel::update(open_sessions(which, except));
+            let open = open.set(sessions::ended_at.eq(Some(Utc(at))));
+            Ok(open.execute(connection).await?)
+        };
+        self.transaction(end).await
     }
 
     async fn note_uses(&self, uses: &[(SessionId, OffsetDateTime)]) -> Result<(), StoreError> {
-        let mut uses = uses.to_vec();
-        // Two instances that note uses at once lock in one order.
-        uses.sort_unstable();
+        let uses = uses.to_vec();
         let note = async move |connection: &mut AsyncPgConnection| {
-            let mut seen = Vec::new();
+            let ids: Vec<i64> = uses.iter().map(|(id, _)| id.0).collect();
+            let people = sessions::table.filter(sessions::id.eq_any(ids.clone()));
+            let people: Vec<Option<i64>> =
+                people.select(sessions::person_id).get_results(connection).await?;
+            let people: Vec<i64> = people.into_iter().flatten().collect();
+            // Every call locks people before sessions, and both by identifier.
+            locks::lock(connection, "people", &people).await?;
+            locks::lock(connection, "sessions", &ids).await?;
             for (id, at) in uses {
                 let used = diesel::update(session_unused_since(id, at))
                     .set(sessions::last_used_at.eq(Utc(at)))
                     .returning(sessions::person_id);
                 let used: Option<Option<i64>> = used.get_result(connection).await.optional()?;
-                seen.extend(used.flatten().map(|person| (person, at)));
-            }
-            seen.sort_unstable();
-            for (person, at) in seen {
+                let Some(person) = used.flatten() else { continue };
                 diesel::update(person_unseen_since(person, at))
                     .set(people::last_seen_at.eq(Some(Utc(at))))
                     .execute(connection)
@@ -155,6 +162,16 @@ impl SessionRepo for PostgresStore {
         };
         self.transaction(take).await
     }
+}
+
+/// Locks the sessions that are not ended, by identifier, so that two calls never deadlock.
+pub(super) async fn lock_open(
+    connection: &mut AsyncPgConnection,
+    which: WhichSessions,
+) -> Result<(), Failure> {
+    let open = open_sessions(which, None).select(sessions::id);
+    let open: Vec<i64> = open.get_results(connection).await?;
+    Ok(locks::lock(connection, "sessions", &open).await?)
 }
 
 /// Returns whether a session may begin. Locks its person or its key, so that a change at the same time waits, and ends

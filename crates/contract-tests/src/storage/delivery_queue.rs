@@ -666,7 +666,7 @@ pub async fn sequence_grows_with_the_appointment_only(storage: &Storage) {
             _ => {
                 let details = &mut order.order;
                 match change {
-                    "place" => details.signing.property.address = "9 Elm St".to_owned(),
+                    "place" => "9 Elm St".clone_into(&mut details.signing.property.address),
                     lender => details.signing.lender = Some(lender.to_owned()),
                 }
                 let read = samples::order_of(&*storage.queue, id).await.unwrap().unwrap();

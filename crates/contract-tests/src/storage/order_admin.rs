@@ -395,6 +395,7 @@ pub async fn webhook_in_progress_of_an_erased_order_is_counted(storage: &Storage
         storage.outbox.dispatch(&[dispatched], at).await.unwrap();
         let lease = lease_webhooks(storage, at).await.remove(0);
         condemned(storage.admin.erase(id, NOW, None).await.unwrap());
+        drop_erasures(storage).await;
         assert_eq!(remove_mails(storage, NOW).await, 1, "{ahead}");
         let ended = NOW + LONGEST_ATTEMPT;
         assert_eq!(remove_mails(storage, ended).await, 0, "{ahead}");

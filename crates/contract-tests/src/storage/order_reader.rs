@@ -490,7 +490,7 @@ pub async fn search_finds_a_part_of_a_text(storage: &Storage) {
         let listed = storage.admin.list(&in_list, None, 10).await.unwrap();
         assert_eq!(listed.iter().map(|order| order.stored.id).collect::<Vec<_>>(), [id], "{text}");
     }
-    for text in ["refi_2", "%a%", "100%_éZ", "zoe jane", "'; --x"] {
+    for text in ["refi_2", "%dal%as", "100%_éZ", "zoe quimby", "'; --q"] {
         assert_eq!(ids(storage, &query(text)).await, (vec![], false, false), "{text}");
     }
     let with_date = |from| {
@@ -532,7 +532,7 @@ pub async fn search_finds_words_of_every_text(storage: &Storage) {
     ] {
         assert_eq!(ids(storage, &searching(text)).await, (vec![id], false, false), "{text}");
     }
-    for text in ["obrien jane", "harriet 99999", "214 5550143"] {
+    for text in ["obrien quimby", "harriet 99999", "214 5550143"] {
         assert_eq!(ids(storage, &searching(text)).await.0, [], "{text}");
     }
 }
@@ -765,7 +765,9 @@ pub async fn changed_order_is_found_by_its_new_values(storage: &Storage) {
     let before = new_order("F-1", NOW);
     let id = storage.create(&before).await;
     let mut order = before.order.clone();
+    // A search finds the parts of e-mail addresses, too.
     "Renée Changed".clone_into(&mut order.signing.signer.name);
+    order.signing.signer.email = EmailAddress::from_stored("changed@example.com".to_owned());
     order.appointment.date = before.order.appointment.date + Duration::DAY;
     let dates = [before.order.appointment.date, order.appointment.date];
     let names = [before.order.signing.signer.name.clone(), order.signing.signer.name.clone()];

@@ -358,7 +358,9 @@ pub async fn concurrent_workers_gather_news_in_one_mail(storage: &Storage) {
     });
     join_all(workers).await;
     let mut gathered = notes(storage).await;
-    gathered.iter_mut().for_each(|(notes, _)| notes.sort_unstable());
+    for (notes, _) in &mut gathered {
+        notes.sort_unstable();
+    }
     let all = ["a", "b", "c", "d", "e"].map(str::to_owned);
     let [one, two] = <[_; 2]>::try_from(gathered).unwrap();
     assert!(one.0 == all && two.0 == all, "{one:?} {two:?}");

@@ -132,7 +132,7 @@ pub async fn told_requests_are_not_told_again(storage: &Storage) {
     let told = storage.rejected.untold(key, 2).await.unwrap();
     assert_eq!(told, counts[..2]);
     let grown = Rejected { requests: 7, ..counts[0].clone() };
-    storage.rejected.store(&[grown.clone()]).await.unwrap();
+    storage.rejected.store(std::slice::from_ref(&grown)).await.unwrap();
 
     storage.rejected.end_claim(key, &told, NOW).await.unwrap();
 

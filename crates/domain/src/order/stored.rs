@@ -426,7 +426,7 @@ mod tests {
         ] {
             let status = changes.last().map(|last| last.status.clone());
             let status = status.unwrap_or(OrderStatus::DID_NOT_SIGN);
-            let order = StoredOrder { changes, status, ..stored_order(OffsetDateTime::UNIX_EPOCH) };
+            let order = StoredOrder { status, changes, ..stored_order(OffsetDateTime::UNIX_EPOCH) };
             assert_eq!(order.reason_of_status(), expected, "{:?}", order.changes);
         }
     }
@@ -459,7 +459,7 @@ mod tests {
         ] {
             let last = changes.last().map(|last: &OrderChange| last.status.clone());
             let status = last.unwrap_or(OrderStatus::ASSIGNED);
-            let order = StoredOrder { changes, status, ..stored_order(at) };
+            let order = StoredOrder { status, changes, ..stored_order(at) };
             assert_eq!(order.must_be_confirmed_again(), expected, "{:?}", order.changes);
         }
     }

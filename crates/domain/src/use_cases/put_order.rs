@@ -50,7 +50,7 @@ pub struct Put {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PutOutcome {
     /// The request, or the one that it repeats, has created the order.
-    Created(CreatedOrder),
+    Created(Box<CreatedOrder>),
     /// The request, or the one that it repeats, has changed the order, or found it so.
     Changed {
         /// The order.
@@ -124,7 +124,7 @@ impl PutOrder {
                     match self.create.create_newest(caller, request, attempt, newest).await {
                         // Another request of the client may have created an order meanwhile.
                         Err(error @ OrderError::Duplicate { .. }) => barred = Some((upsert, error)),
-                        created => return created.map(PutOutcome::Created),
+                        created => return created.map(Box::new).map(PutOutcome::Created),
                     }
                 }
             }
@@ -204,7 +204,7 @@ impl PutOrder {
         let is_repeat = answered.fingerprint == attempt.fingerprint;
         let Some(at) = answered.changed_at.filter(|_| is_repeat) else {
             let created = self.create.repeated(answered, attempt, sent).await;
-            return created.map(PutOutcome::Created);
+            return created.map(Box::new).map(PutOutcome::Created);
         };
         let owner = attempt.claim.key.owner;
         let found = self.change.reader.order(owner, answered.order_id).await?;

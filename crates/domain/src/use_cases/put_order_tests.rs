@@ -49,8 +49,9 @@ struct Seen {
 }
 
 impl Seen {
-    fn only_after(&self) -> Vec<Option<Option<OrderId>>> {
-        self.created.lock().unwrap().iter().map(|new| new.only_after).collect()
+    /// Returns the orders that the created ones had to follow.
+    fn followed(&self) -> Vec<Option<OrderId>> {
+        self.created.lock().unwrap().iter().map(|new| new.only_after.unwrap()).collect()
     }
 
     fn changed(&self) -> Vec<OrderId> {
@@ -94,9 +95,9 @@ fn with(
         created.lock().unwrap().push(new.clone());
         creations.lock().unwrap().pop_front().unwrap()
     });
-    let (changed, changes) = (Arc::clone(&seen.changed), Mutex::new(VecDeque::from(changes)));
+    let (requests, changes) = (Arc::clone(&seen.changed), Mutex::new(VecDeque::from(changes)));
     mocks.orders.expect_change().returning(move |request| {
-        changed.lock().unwrap().push(request.clone());
+        requests.lock().unwrap().push(request.clone());
         let outcome = changes.lock().unwrap().pop_front().unwrap();
         outcome.map(|()| Changed::Amended(Box::new(order(request.order.0, "NEW").into())))
     });
@@ -151,7 +152,7 @@ async fn order_is_created_after_one_that_takes_no_changes() {
     for (newest, after) in [(None, None), (Some(order(7, "SIGNED")), Some(OrderId(7)))] {
         let (use_case, seen) = use_case(vec![newest], vec![Ok(OrderId(9))], vec![]);
         assert_eq!(created(&use_case.run(put(), None).await), Some(OrderId(9)));
-        assert_eq!(seen.only_after(), [Some(after)]);
+        assert_eq!(seen.followed(), [after]);
     }
 }
 
@@ -160,13 +161,9 @@ async fn file_number_may_be_left_out_of_the_body() {
     for number in [None, Some(json!(null)), Some(json!(" ")), Some(json!(" REFI-1 "))] {
         for newest in [None, Some(order(7, "NEW"))] {
             let mut body = minimal_request();
-            match number.clone() {
-                Some(number) => body["signingDetailsFormData"]["fileNumber"] = number,
-                None => {
-                    let details = body["signingDetailsFormData"].as_object_mut().unwrap();
-                    details.remove("fileNumber");
-                }
-            }
+            let details = body["signingDetailsFormData"].as_object_mut().unwrap();
+            details.remove("fileNumber");
+            details.extend(number.clone().map(|number| ("fileNumber".to_owned(), number)));
             let (use_case, _) = use_case(vec![newest], vec![Ok(OrderId(9))], vec![Ok(())]);
             let outcome = use_case.run(put_of(body), None).await;
             assert!(outcome.is_ok(), "{number:?} {outcome:?}");
@@ -193,7 +190,7 @@ async fn other_file_number_is_refused() {
             found.sort_unstable_by_key(|(pointer, _)| *pointer);
             let others = ("/requestedBy/userId", ViolationCode::OutOfRange);
             assert_eq!(found, [others, ("/signingDetailsFormData/fileNumber", expected)]);
-            assert_eq!((seen.only_after().len(), seen.changed().len()), (0, 0));
+            assert_eq!((seen.followed().len(), seen.changed().len()), (0, 0));
         }
     }
 }
@@ -217,7 +214,7 @@ async fn order_that_another_request_has_created_is_changed() {
     let newest = vec![None, Some(order(9, "NEW"))];
     let (use_case, seen) = use_case(newest, vec![Err(duplicate())], vec![Ok(())]);
     assert_eq!(changed(&use_case.run(put(), None).await), Some(OrderId(9)));
-    assert_eq!((seen.only_after().len(), seen.changed().len()), (1, 1));
+    assert_eq!((seen.followed().len(), seen.changed().len()), (1, 1));
 }
 
 #[tokio::test]
@@ -226,7 +223,7 @@ async fn order_of_another_client_bars_a_creation() {
         let (use_case, seen) = use_case(vec![newest], vec![Err(duplicate())], vec![]);
         let outcome = use_case.run(put(), None).await;
         assert!(matches!(outcome, Err(OrderError::Duplicate { retry_after: 60 })), "{outcome:?}");
-        assert_eq!(seen.only_after().len(), 1);
+        assert_eq!(seen.followed().len(), 1);
     }
 }
 
@@ -237,7 +234,7 @@ async fn order_that_was_closed_meanwhile_is_followed_by_another() {
         let changes = vec![Err(refusal.into())];
         let (use_case, seen) = use_case(newest, vec![Ok(OrderId(9))], changes);
         assert_eq!(created(&use_case.run(put(), None).await), Some(OrderId(9)), "{refusal:?}");
-        assert_eq!(seen.only_after(), [Some(Some(OrderId(7)))]);
+        assert_eq!(seen.followed(), [Some(OrderId(7))]);
     }
 }
 
@@ -256,7 +253,7 @@ async fn refused_change_creates_nothing() {
         let newest = vec![Some(order(7, "NEW"))];
         let (use_case, seen) = use_case(newest, vec![], vec![Err(refusal.into())]);
         assert!(use_case.run(put(), None).await.is_err());
-        assert_eq!((seen.only_after().len(), seen.changed().len()), (0, 1));
+        assert_eq!((seen.followed().len(), seen.changed().len()), (0, 1));
     }
 }
 
@@ -265,7 +262,7 @@ async fn request_that_expects_a_version_creates_nothing() {
     let (use_case, seen) = use_case(vec![None], vec![], vec![]);
     let outcome = use_case.run(Put { may_create: false, ..put() }, None).await;
     assert!(matches!(outcome, Err(OrderError::NothingToChange)), "{outcome:?}");
-    assert_eq!(seen.only_after(), []);
+    assert_eq!(seen.followed(), []);
 }
 
 fn answered(changed_at: Option<OffsetDateTime>) -> Answered {

@@ -30,16 +30,12 @@ use time::{Date, OffsetDateTime};
 use crate::{
     Instant, Utc,
     orders::{
-        lists::{Place, Span},
         party_column,
+        places::{Place, STARTS, Span},
     },
     row_limit,
     schema::orders,
 };
-
-/// When an order begins, as the indexes of appointments have it. An any-time appointment of version 0.1.0 has the
-/// instant of its creation, until its texts are folded.
-pub(crate) const STARTS: &str = "coalesce(starts_at, day_starts_at, created_at)";
 
 /// The parts of statements in which the databases differ.
 pub trait ListBackend: Backend + HasSqlType<Bool> + HasSqlType<Instant> {

@@ -22,10 +22,7 @@ use domain::{
 };
 use time::Date;
 
-use self::{
-    find::STARTS,
-    lists::{Found, Place},
-};
+use self::places::{Found, Place, STARTS};
 use crate::{
     Instant, OneOf, Unreadable, Utc,
     documents::{DocumentRow, is_signed, stored_position},
@@ -119,6 +116,7 @@ pub mod erase;
 pub mod find;
 pub mod lists;
 pub mod notaries;
+pub mod places;
 pub mod retention;
 pub mod update;
 

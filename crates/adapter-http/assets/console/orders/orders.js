@@ -334,7 +334,14 @@ class OrderList {
     if (shown !== this.#shown) {
       const isFirst = this.#shown === null;
       this.#shown = shown;
-      this.#keepStill(() => renew(this.#list, this.#content(loaded)));
+      const renewList = () => renew(this.#list, this.#content(loaded));
+      // Another search or sort begins at its first row, below the heads of the columns.
+      if (reason === "found") {
+        this.#list.style.paddingBottom = "";
+        renewList();
+      } else {
+        this.#keepStill(renewList);
+      }
       this.#rows.renew();
       if (isFirst) this.#returnToRow();
     }

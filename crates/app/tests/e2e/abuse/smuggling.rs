@@ -351,19 +351,6 @@ async fn request_behind_a_closing_one_is_not_carried_out() {
     }
 }
 
-/// actix says `close` in the answer to a request while the body of the next has not arrived. Then the client repeats
-/// the next.
-#[tokio::test(flavor = "multi_thread")]
-async fn request_behind_an_answer_sent_before_its_body_arrived_is_not_carried_out() {
-    let mut sender = sender().await;
-    for (size, expected) in [(0, &[200, 201]), (10_000, &[200, 400])] {
-        let body = sender.body() + &" ".repeat(size);
-        let length = format!("Content-Length: {}\r\nConnection: close\r\n", body.len());
-        let bytes = sender.head("GET /api/key HTTP/1.1", "") + &sender.post(&length) + &body;
-        sender.expect(&format!("{size} bytes more"), bytes, expected).await;
-    }
-}
-
 /// Java's `HttpClient` offers `h2c` with every request (RFC 9110, section 7.8; RFC 9112, section 9.6).
 #[tokio::test(flavor = "multi_thread")]
 async fn answer_to_an_offered_upgrade_says_close() {

@@ -96,8 +96,8 @@ fn differences(path: &str, shown: &Value, answered: &Value) -> Vec<String> {
 /// Runs blocks in one shell. Returns the output of each.
 fn run_blocks(folder: &Path, settings: &[(&str, &str)], examples: &[Example]) -> Vec<String> {
     let blocks = examples.iter().enumerate();
-    let script: String =
-        blocks.map(|(at, it)| format!("{{\n{}\n}} >answer-{at}\n", it.commands)).collect();
+    let blocks = blocks.map(|(at, it)| format!("{{\n{}\n}} >answer-{at}\n", it.commands));
+    let script = blocks.collect::<Vec<_>>().concat();
     let mut shell = Command::new("bash");
     shell
         .args(["-euo", "pipefail", "-c", &script])

@@ -1,5 +1,7 @@
 //! The lists of a dispatcher: what is late, who is searched for, and what comes next.
 
+use domain::ports::Clock as _;
+use operator::SystemClock;
 use reqwest::Method;
 use serde_json::{Value, json};
 use time::{Duration, OffsetDateTime};
@@ -54,7 +56,7 @@ async fn late_orders_are_in_lists_reads_and_metrics(kind: Kind) {
     let instances = instances(&wiring);
     let client = &instances[0];
     let service = as_service(&wiring, client);
-    let now = OffsetDateTime::now_utc();
+    let now = SystemClock.now();
     let soon = id_of(client, &at("F-1", now + Duration::minutes(90))).await;
     let later = id_of(client, &at("F-2", now + Duration::hours(30))).await;
     let past = id_of(client, &at("F-3", now - Duration::hours(30))).await;
@@ -152,7 +154,7 @@ async fn agenda_is_read_page_by_page(kind: Kind) {
     let instances = instances(&wiring);
     let client = &instances[0];
     let service = as_service(&wiring, client);
-    let first = OffsetDateTime::now_utc() + Duration::days(3);
+    let first = SystemClock.now() + Duration::days(3);
     let mut expected = Vec::new();
     for number in 0..7_i64 {
         let starts = first + Duration::hours(number * 5 % 7);

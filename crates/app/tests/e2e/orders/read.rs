@@ -44,24 +44,28 @@ async fn order_reads_back_as_it_was_created(kind: Kind) {
     let mut expected: BTreeSet<_> = record.as_object().unwrap().keys().cloned().collect();
     let of_reads = [
         "appointment",
+        "attention",
         "calendar_uid",
         "client_name",
         "details",
         "documents",
+        "documents_fetched",
         "documents_uploaded",
         "history",
         "notary",
         "notes",
+        "scanbacks_required",
         "signed_documents",
         "signed_documents_uploaded",
         "signing_city",
         "signing_service_name",
         "signing_state",
+        "signing_type",
     ];
     expected.extend(of_reads.map(str::to_owned));
     assert_eq!(members, expected);
     let details = read["details"].take();
-    for name in ["documents_uploaded", "signed_documents_uploaded"] {
+    for name in ["documents_uploaded", "documents_fetched", "signed_documents_uploaded"] {
         record[name] = json!(0);
     }
     for name in ["documents", "signed_documents", "notes"] {
@@ -72,10 +76,13 @@ async fn order_reads_back_as_it_was_created(kind: Kind) {
     // No service has a record, and no notary is assigned.
     record["signing_service_name"] = Value::Null;
     record["notary"] = Value::Null;
-    for name in ["appointment", "signing_city", "signing_state"] {
+    for name in ["appointment", "attention", "signing_city", "signing_state"] {
         assert!(!read[name].is_null(), "{name}");
         record[name] = read[name].clone();
     }
+    let signing = &details["signingDetailsFormData"];
+    record["signing_type"] = signing["signingType"].clone();
+    record["scanbacks_required"] = signing["scanbacksRequired"].clone();
     record["details"] = Value::Null;
     record["history"] = json!([{
         "at": record["created_at"],

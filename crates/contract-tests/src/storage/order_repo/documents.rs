@@ -62,10 +62,10 @@ async fn withdraw(storage: &Storage, withdrawal: &OrderCommandRequest) -> Vec<Ob
     }
 }
 
-/// Returns what the newest event tells.
-async fn newest_event(storage: &Storage) -> (EventType, Option<EventChange>) {
+/// Returns what the newest event of an order tells.
+async fn newest_event(storage: &Storage, id: OrderId) -> (EventType, Option<EventChange>) {
     let events = storage.outbox.events(NOW + 400 * Duration::DAY, 10_000).await.unwrap();
-    let newest = events.into_iter().last().unwrap();
+    let newest = events.into_iter().rfind(|event| event.order_id == id).unwrap();
     (newest.event, newest.change)
 }
 
@@ -122,7 +122,7 @@ pub async fn replaced_document_keeps_its_place(storage: &Storage) {
     assert_eq!(order.documents[1].key, before.documents[1].key);
     assert_eq!(entries(&order), [(ChangeKind::DocumentsReplaced(vec![2]), Actor::Client)]);
     let told = (EventType::DocumentsReplaced, Some(documents(&[2], Actor::Client)));
-    assert_eq!(newest_event(storage).await, told);
+    assert_eq!(newest_event(storage, id).await, told);
 }
 
 /// The others find it replaced.
@@ -171,7 +171,7 @@ pub async fn withdrawn_document_keeps_its_record(storage: &Storage) {
     assert_eq!(order.updated_at, before.updated_at + MICROSECOND);
     assert_eq!(entries(&order), [(ChangeKind::Withdrawn(vec![0]), Actor::Client)]);
     let told = (EventType::DocumentWithdrawn, Some(documents(&[0], Actor::Client)));
-    assert_eq!(newest_event(storage).await, told);
+    assert_eq!(newest_event(storage, id).await, told);
     let listed = storage.reader.listed(LIVE, id).await.unwrap().unwrap().whole().unwrap();
     assert_eq!(listed.counts.documents, 1);
     let range = add(storage, &addition(id, 1)).await.unwrap();

@@ -148,11 +148,13 @@ mod tests {
         count
     }
 
-    /// Returns a log with counts of these keys, and the claims that ended: how many counts are told, and the time
-    /// until the next mail.
-    fn log_of(keys: &[i64]) -> (MockRejectedLog, Arc<Mutex<Vec<(usize, Duration)>>>) {
+    /// The claims that ended: how many counts are told, and the time until the next mail.
+    type Ended = Arc<Mutex<Vec<(usize, Duration)>>>;
+
+    /// Returns a log with counts of these keys, and the claims that ended.
+    fn log_of(keys: &[i64]) -> (MockRejectedLog, Ended) {
         let mut keys: Vec<_> = keys.iter().rev().map(|id| ApiKeyId(*id)).collect();
-        let (mut log, ended) = (MockRejectedLog::new(), Arc::new(Mutex::new(Vec::new())));
+        let (mut log, ended) = (MockRejectedLog::new(), Ended::default());
         log.expect_remove_before()
             .withf(|before| *before == NOW - Duration::days(5))
             .returning(|_| Ok(()));

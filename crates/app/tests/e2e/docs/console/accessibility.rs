@@ -38,32 +38,7 @@ async fn every_view_passes_axe_at_every_width_light_and_dark() {
     screenshot(&console, "console-week.png").await;
     check(&console, "agenda").await;
     console.follow("All").await;
-    console.browser.click("#order-2").await;
-    console.browser.text(".timeline").await;
-    console.enter("New note", "The gate code is 12.").await;
-    console.press_button("Add the note").await;
-    console.browser.shows("The note is added.").await;
-    screenshot(&console, "console-order.png").await;
-    console.press_button("Replace deed-of-trust.pdf").await;
-    check(&console, "order").await;
-    for (action, dialog, leave) in [
-        ("Cancel this order", "Cancel the order", "Back"),
-        ("Withdraw deed-of-trust.pdf", "Withdraw the document", "Back"),
-        ("Preview deed-of-trust.pdf", "Close", "Close"),
-    ] {
-        console.press_button(action).await;
-        console.browser.shows(dialog).await;
-        check(&console, dialog).await;
-        console.press_button(leave).await;
-    }
-    console.follow("Change this order").await;
-    console.browser.shows("Review and save").await;
-    console.enter("Lender", "Big Bank").await;
-    check(&console, "change").await;
-    console.press_button("Review and save").await;
-    console.browser.text("dialog li").await;
-    check(&console, "what changes").await;
-    console.press_button("Back").await;
+    check_order(&console).await;
 
     console.view("new").await;
     console.fill(&order("REFI-2026-0116")).await;
@@ -117,6 +92,36 @@ async fn every_view_passes_axe_at_every_width_light_and_dark() {
     console.browser.click("#header > button").await;
     check(&console, "sign-in").await;
     assert_eq!(console.complaints().await, Vec::<String>::new());
+}
+
+/// Checks an order of the client, its dialogs and how it is changed.
+async fn check_order(console: &Console) {
+    console.browser.click("#order-2").await;
+    console.browser.text(".timeline").await;
+    console.enter("New note", "The gate code is 12.").await;
+    console.press_button("Add the note").await;
+    console.browser.shows("The note is added.").await;
+    screenshot(console, "console-order.png").await;
+    console.press_button("Replace deed-of-trust.pdf").await;
+    check(console, "order").await;
+    for (action, dialog, leave) in [
+        ("Cancel this order", "Cancel the order", "Back"),
+        ("Withdraw deed-of-trust.pdf", "Withdraw the document", "Back"),
+        ("Preview deed-of-trust.pdf", "Close", "Close"),
+    ] {
+        console.press_button(action).await;
+        console.browser.shows(dialog).await;
+        check(console, dialog).await;
+        console.press_button(leave).await;
+    }
+    console.follow("Change this order").await;
+    console.browser.shows("Review and save").await;
+    console.enter("Lender", "Big Bank").await;
+    check(console, "change").await;
+    console.press_button("Review and save").await;
+    console.browser.text("dialog li").await;
+    check(console, "what changes").await;
+    console.press_button("Back").await;
 }
 
 /// Sets the size of the window and the colours that the user prefers.

@@ -122,11 +122,11 @@ impl Console {
         self.browser.text("h1").await;
     }
 
-    /// Presses the button with a label.
+    /// Presses the button with a label, when the page is not busy with what it did before.
     async fn press_button(&self, label: &str) {
         let script = "const button = [...document.querySelectorAll('button')]
                 .find((it) => it.innerText === arguments[0] || it.ariaLabel === arguments[0]);
-            if (!button?.checkVisibility()) return null;
+            if (!button?.checkVisibility() || button.ariaDisabled === 'true') return null;
             button.focus();
             button.click();
             return true;";
