@@ -26,17 +26,10 @@ use domain::{
     idempotency::DEFAULT_RETENTION,
     order::{Actor, ChangeKind, OrderId},
     ports::{
-<<<<<<< HEAD
-        MockAccessLog, MockApiKeyRepo, MockBlobStore, MockChangeFeed, MockClock, MockEntropy,
-        MockIdempotencyLedger, MockOrderReader, MockOrderRepo, MockPersonRepo, MockRejectedLog,
-        MockSecretBox, MockServiceRepo, MockUploadLedger, MockWebhookQueue, MockWebhookRepo,
-        MockWebhookSender,
-=======
         LastChange, MockAccessLog, MockApiKeyRepo, MockBlobStore, MockChangeFeed, MockClock,
-        MockEntropy, MockIdempotencyLedger, MockOrderReader, MockOrderRepo, MockRejectedLog,
-        MockSecretBox, MockServiceRepo, MockUploadLedger, MockWebhookQueue, MockWebhookRepo,
-        MockWebhookSender, OrderNews,
->>>>>>> all
+        MockEntropy, MockIdempotencyLedger, MockOrderReader, MockOrderRepo, MockPersonRepo,
+        MockRejectedLog, MockSecretBox, MockServiceRepo, MockUploadLedger, MockWebhookQueue,
+        MockWebhookRepo, MockWebhookSender, OrderNews,
     },
     use_cases::{
         accesses::{

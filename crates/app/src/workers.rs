@@ -84,42 +84,7 @@ fn notifying(parts: &Parts, metrics: &WorkerMetrics) -> Vec<Row> {
     let (keys, notifier) = (&parts.keys, &parts.notifier);
     // Of those that send.
     let may_leave = &parts.messages.may_leave;
-<<<<<<< HEAD
-    let mut rows = vec![
-        Row::new(
-            "the clock of the database could not be read",
-            DATABASE,
-            WatchClock::new(parts.clock.clone(), parts.database_time.clone()),
-            report::with(metrics, WorkerMetrics::clock),
-        ),
-        Row::storing(
-            "the last use of API keys is not stored until the database answers",
-            NoteKeyUses { keys: keys.keys.clone(), uses: keys.uses.clone() },
-        ),
-        Row::storing(
-            "the last use of sessions is not stored until the database answers",
-            NoteSessionUses {
-                sessions: storage.sessions.clone(),
-                uses: parts.sessions.uses.clone(),
-            },
-        ),
-        Row::new(
-            "sessions that have ended could not be removed",
-            DATABASE,
-            ForgetSessions { sessions: storage.sessions.clone(), clock: clock.clone() },
-            drop,
-        ),
-        Row::storing(
-            "first downloads of documents are not stored until the database answers",
-            NoteDownloads { orders: storage.orders.clone(), downloads: parts.downloads.clone() },
-        ),
-        Row::storing(
-            "counts of rejected requests are not stored until the database answers",
-            parts.rejected.clone(),
-        ),
-=======
     vec![
->>>>>>> all
         Row::new(
             "rejected requests could not be told to the contacts of their keys",
             DATABASE,
@@ -195,6 +160,19 @@ fn upkeep(parts: &Parts, metrics: &WorkerMetrics) -> Vec<Row> {
         Row::storing(
             "the last use of API keys is not stored until the database answers",
             NoteKeyUses { keys: keys.keys.clone(), uses: keys.uses.clone() },
+        ),
+        Row::storing(
+            "the last use of sessions is not stored until the database answers",
+            NoteSessionUses {
+                sessions: storage.sessions.clone(),
+                uses: parts.sessions.uses.clone(),
+            },
+        ),
+        Row::new(
+            "sessions that have ended could not be removed",
+            DATABASE,
+            ForgetSessions { sessions: storage.sessions.clone(), clock: clock.clone() },
+            drop,
         ),
         Row::storing(
             "first downloads of documents are not stored until the database answers",
