@@ -91,7 +91,7 @@ const TABLES: [(&str, &str); 27] = [
     ("deliveries", "SELECT INSERT UPDATE DELETE"),
     ("webhook_endpoints", "SELECT INSERT UPDATE DELETE"),
     ("webhook_deliveries", "SELECT INSERT UPDATE DELETE"),
-    ("order_recipients", "SELECT INSERT DELETE"),
+    ("order_recipients", "SELECT INSERT UPDATE DELETE"),
     ("recipient_mails", "SELECT INSERT UPDATE DELETE"),
     ("api_keys", "SELECT INSERT UPDATE"),
     ("key_events", "SELECT INSERT"),

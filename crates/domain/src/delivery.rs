@@ -138,6 +138,9 @@ pub enum MailSubject {
 }
 
 impl MailSubject {
+    /// The mails that tell all fields of an order: its recipient knows the changes before.
+    pub const WHOLE: [Self; 3] = [Self::Changed, Self::Created, Self::Reinstated];
+
     /// Returns the subject of the mails that follow an event; `None` if no mail follows it.
     pub fn of(event: EventType, change: Option<&EventChange>) -> Option<Self> {
         match event {

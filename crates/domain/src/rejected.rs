@@ -74,7 +74,11 @@ impl Rejected {
 /// Returns whether a pointer looks like a path of members. A client may send a text of a person where a name of a
 /// member belongs.
 fn is_path(pointer: &str) -> bool {
-    pointer.len() <= MAX_POINTER && pointer.bytes().all(|byte| byte.is_ascii_graphic())
+    let is_name = |name: &str| {
+        name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-~".contains(&byte))
+            && (name.len() < 4 || !name.starts_with(|first: char| first.is_ascii_digit()))
+    };
+    pointer.len() <= MAX_POINTER && pointer.split('/').skip(1).all(is_name)
 }
 
 /// A mail about rejected requests of a key.
@@ -164,7 +168,16 @@ mod tests {
     fn text_that_is_no_path_of_members_is_not_named() {
         let mut one = count("validation_failed");
         let long = format!("/{}", "x".repeat(MAX_POINTER));
-        let names = ["/Jane Doe", "/José", "/a\nb", &*long, "/a~1b/0"];
+        let names = [
+            "/Jane Doe",
+            "/José",
+            "/a\nb",
+            &*long,
+            "/a@example.com",
+            "/+15550100",
+            "/5550100",
+            "/a~1b/0",
+        ];
         one.add("1", names.map(|pointer| (pointer, "unknown_member")));
         assert_eq!(one.faults.into_keys().collect::<Vec<_>>(), ["/a~1b/0"]);
     }

@@ -83,6 +83,8 @@ impl UntoldRow {
     /// stays.
     pub fn into_untold(self) -> Rejected {
         let Self { row, told } = self;
+        let request_ids: Vec<String> = serde_json::from_str(&row.request_ids).unwrap_or_default();
+        let told_ids = usize::try_from(told).unwrap_or(usize::MAX);
         Rejected {
             key: ApiKeyId(row.api_key_id),
             at: row.at.0,
@@ -90,7 +92,7 @@ impl UntoldRow {
             run: RunId(row.run),
             requests: row.requests.saturating_sub(told).unsigned_abs(),
             faults: serde_json::from_str(&row.faults).unwrap_or_default(),
-            request_ids: serde_json::from_str(&row.request_ids).unwrap_or_default(),
+            request_ids: request_ids.into_iter().skip(told_ids).collect(),
         }
     }
 }

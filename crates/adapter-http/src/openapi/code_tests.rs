@@ -568,7 +568,7 @@ fn document_states_the_settings() {
         ("larger than 10485760 bytes.", "larger than 3145728 bytes.", 2),
         ("files of at most 10 MiB each", "files of at most 3 MiB each", 2),
         ("less than 1 minute ago", "less than 90 seconds ago", 2),
-        ("of the client for 24 hours:", "of the client for 2 hours:", 5),
+        ("of the client for 24 hours:", "of the client for 2 hours:", 6),
     ] {
         assert_eq!(count(super::DEFAULT, default), times, "{default}");
         assert_eq!((count(&document, default), count(&document, own)), (0, times), "{own}");

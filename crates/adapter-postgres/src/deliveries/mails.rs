@@ -178,7 +178,7 @@ fn begin_statement() -> String {
     format!(
         "WITH mail AS (\
             SELECT d.id, order_id, recipient, to_service, version, place, \
-                CASE WHEN subject = '{changed}' THEN version END AS changes_told, \
+                CASE WHEN subject IN ({whole}) THEN version END AS changes_told, \
                 NOT to_service AND (last_error IS NULL OR over_limit) AS counts \
             FROM unnest($1, $2) WITH ORDINALITY AS a (id, version, place) \
             JOIN deliveries AS d ON d.id = a.id\
@@ -218,7 +218,7 @@ fn begin_statement() -> String {
             ON CONFLICT (order_id, recipient) DO UPDATE SET changes_told = excluded.changes_told \
             WHERE excluded.changes_told > coalesce(known.changes_told, '-infinity')\
         ) SELECT id, mail_of_hour, sequence FROM begun WHERE {DURABLE}",
-        changed = MailSubject::Changed.as_str()
+        whole = MailSubject::WHOLE.map(|subject| format!("'{}'", subject.as_str())).join(", "),
     )
 }
 

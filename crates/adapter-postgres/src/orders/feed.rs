@@ -4,6 +4,7 @@ use std::sync::LazyLock;
 
 use async_trait::async_trait;
 use diesel::{
+    QueryableByName,
     dsl::sql,
     sql_query,
     sql_types::{BigInt, Bool, Nullable},
@@ -44,6 +45,18 @@ static STATE: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
+/// The last number before the changes of orders behind a horizon, which a reader has not seen created.
+const LAST_WITHIN: &str = "SELECT coalesce(\
+        (SELECT min(number) - 1 FROM order_feed WHERE order_id > $1 AND number IS NOT NULL), \
+        (SELECT number FROM order_feed_position WHERE id = 1)\
+    ) AS number";
+
+#[derive(QueryableByName)]
+struct LastNumber {
+    #[diesel(sql_type = BigInt)]
+    number: i64,
+}
+
 /// Waits until no other transaction gives numbers. The next statement sees all that were given.
 const LOCK: &str = "SELECT number FROM order_feed_position WHERE id = 1 FOR UPDATE";
 
@@ -52,16 +65,15 @@ const LOCK: &str = "SELECT number FROM order_feed_position WHERE id = 1 FOR UPDA
 /// their order if the erasure is undone.
 static NUMBER: LazyLock<String> = LazyLock::new(|| {
     format!(
-        "WITH waiting AS MATERIALIZED (\
-            SELECT id, order_id FROM order_feed WHERE number IS NULL ORDER BY id LIMIT {BATCH}\
-        ), free AS MATERIALIZED (\
-            SELECT id, order_id FROM order_feed WHERE id = ANY (ARRAY(SELECT id FROM waiting)) \
-            AND {DURABLE} FOR UPDATE SKIP LOCKED\
+        "WITH free AS MATERIALIZED (\
+            SELECT id, order_id FROM order_feed WHERE number IS NULL AND {DURABLE} \
+            ORDER BY id LIMIT {BATCH} FOR UPDATE SKIP LOCKED\
         ), numbered AS (\
             SELECT id, (SELECT number FROM order_feed_position WHERE id = 1) \
                 + row_number() OVER (ORDER BY id) AS number \
-            FROM free WHERE order_id NOT IN (\
-                SELECT order_id FROM waiting WHERE id NOT IN (SELECT id FROM free))\
+            FROM free WHERE NOT EXISTS (SELECT FROM order_feed AS held \
+                WHERE held.order_id = free.order_id AND held.number IS NULL AND held.id < free.id \
+                AND held.id NOT IN (SELECT id FROM free))\
         ), stored AS (\
             UPDATE order_feed AS entry SET number = numbered.number FROM numbered \
             WHERE entry.id = numbered.id RETURNING numbered.number\
@@ -69,7 +81,7 @@ static NUMBER: LazyLock<String> = LazyLock::new(|| {
             UPDATE order_feed_position AS counter SET number = last.number \
             FROM (SELECT max(number) AS number FROM stored) AS last \
             WHERE counter.id = 1 AND last.number IS NOT NULL\
-        ) SELECT count(*) FROM waiting"
+        ) SELECT count(*) FROM stored"
     )
 });
 
@@ -113,8 +125,14 @@ impl ChangeFeed for PostgresStore {
         loop {
             let state = self.read_orders(state).await?;
             if !state.has_waiting || !self.number().await? {
-                let numbered = self.read_orders(self::state).await?;
-                return Ok(FeedCursor { created: state.horizon, changed: numbered.number });
+                let horizon = state.horizon;
+                let last = sql_query(LAST_WITHIN).bind::<BigInt, _>(horizon.0);
+                let last = async move |connection: &mut AsyncPgConnection| {
+                    let last: LastNumber = Prepared(last).get_result(connection).await?;
+                    Ok(last.number)
+                };
+                let changed = self.read_orders(last).await?;
+                return Ok(FeedCursor { created: horizon, changed });
             }
         }
     }

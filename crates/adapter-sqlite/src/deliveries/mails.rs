@@ -186,7 +186,7 @@ fn begin(
             .select((
                 (deliveries::order_id, deliveries::recipient, deliveries::to_service),
                 deliveries::last_error.is_null().or(deliveries::over_limit),
-                deliveries::subject.eq(MailSubject::Changed.as_str()),
+                deliveries::subject.eq_any(MailSubject::WHOLE.map(MailSubject::as_str)),
             ))
             .first(connection);
         let found: Option<(NewRecipientRow, bool, bool)> = found.optional()?;

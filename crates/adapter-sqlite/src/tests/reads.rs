@@ -192,7 +192,7 @@ async fn every_read_uses_an_index() {
         let has = |part: &str| statement.contains(part);
         let index = if has("FROM `order_changes`") {
             "INDEX order_changes_order "
-        } else if has("numbered") {
+        } else if has("numbered") || has("FROM `order_notes`") {
             "INDEX order_notes_order "
         } else if has("`id` = ?") || has("`id` IN (") {
             "PRIMARY KEY"

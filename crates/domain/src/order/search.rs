@@ -52,7 +52,8 @@ impl SearchedText {
         }
         let mut words: Vec<SearchedWord> = Vec::new();
         for word in line.split(is_between_words) {
-            let word = SearchedWord { folded: folded(word), lowercase: lowercase(word) };
+            let folded = without_country(folded(word));
+            let word = SearchedWord { folded, lowercase: lowercase(word) };
             if !word.folded.is_empty() && !words.contains(&word) {
                 words.push(word);
             }
@@ -71,6 +72,14 @@ impl SearchedText {
     pub fn words(&self) -> &[SearchedWord] {
         &self.0
     }
+}
+
+/// Removes the country code of a phone: orders may have it or not.
+fn without_country(mut word: String) -> String {
+    if word.len() == 11 && word.starts_with('1') && word.bytes().all(|byte| byte.is_ascii_digit()) {
+        word.remove(0);
+    }
+    word
 }
 
 /// A part of a name to search for.
@@ -314,6 +323,8 @@ mod tests {
             "469.555.0114",
             "0115",
             "+1 555 010 0199",
+            "+1-214-555-0111",
+            "15550100199",
             "jane.doe@example.com",
             "escrow@title.example.com",
             "watch@lender",

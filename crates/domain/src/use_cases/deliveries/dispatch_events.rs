@@ -229,6 +229,8 @@ impl DispatchEvents {
         let mut recipients: Vec<_> = clients.chain(dispatchers).collect();
         let told = told.iter().filter(|one| one.order_id == order.id);
         match subject {
+            // "New order" does not say that the appointment must be confirmed again.
+            MailSubject::Changed if order.must_be_confirmed_again() => {}
             MailSubject::Changed => {
                 let is_told = |one: &&Recipient| one.changes_told >= Some(event.created_at);
                 let told: Vec<_> = told.filter(is_told).collect();

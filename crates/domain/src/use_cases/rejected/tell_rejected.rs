@@ -17,8 +17,9 @@ use crate::{
 /// Pause between two steps.
 const PAUSE: Pause = Pause::from_secs(5);
 
-/// Time for which an instance has the mail of a key to itself: a relay may take 26 minutes.
-const CLAIM: Duration = Duration::minutes(30);
+/// Time for which an instance has the mail of a key to itself: a relay may take 26 minutes. The relay may have accepted
+/// a mail whose claim did not end.
+const CLAIM: Duration = MAIL_EVERY;
 
 /// Delay before a mail is sent again that was not accepted.
 const RETRY: Duration = Duration::MINUTE;
@@ -161,7 +162,7 @@ mod tests {
         log.expect_claim_mail().returning(move |claim| {
             let MailClaim { now, rejected_until, until } = claim;
             let times = (now, rejected_until, until);
-            assert_eq!(times, (NOW, NOW - Duration::seconds(30), NOW + Duration::minutes(30)));
+            assert_eq!(times, (NOW, NOW - Duration::seconds(30), NOW + MAIL_EVERY));
             Ok(keys.pop())
         });
         log.expect_untold()
