@@ -438,7 +438,7 @@ pub struct Recipient {
     /// Its reader.
     pub audience: Audience,
     /// The version of the order that its last mail about changed fields had. Changes up to it are told.
-    pub changes_told: Option<OffsetDateTime>,
+    pub changes_told_at: Option<OffsetDateTime>,
 }
 
 /// A delivery in the queue.

@@ -601,7 +601,7 @@ pub async fn recipients_of_mails_that_begin_are_remembered(storage: &Storage) {
         order_id,
         address: recipient,
         audience,
-        changes_told: Some(version),
+        changes_told_at: Some(version),
     };
     let told = [recipient(order, delivery(1), NOW), recipient(order, to_service, NOW)];
     let orders = [order, other, erased, OrderId(i64::MAX)];
@@ -624,7 +624,7 @@ pub async fn version_of_told_changes_is_remembered(storage: &Storage) {
     let order = leases[0].delivery.order_id;
     let told = async || {
         let told = storage.queue.told(&[order]).await.unwrap();
-        told.into_iter().map(|one| one.changes_told).collect::<Vec<_>>()
+        told.into_iter().map(|one| one.changes_told_at).collect::<Vec<_>>()
     };
     begin(storage, &leases[..1], NOW, 0).await;
     assert_eq!(told().await, [None]);
