@@ -437,7 +437,8 @@ pub struct Recipient {
     pub address: EmailAddress,
     /// Its reader.
     pub audience: Audience,
-    /// The version of the order that its last mail about changed fields had. Changes up to it are told.
+    /// The version of the order that its last mail with all fields had ([`MailSubject::WHOLE`]). Changes up to it
+    /// are told.
     pub changes_told_at: Option<OffsetDateTime>,
 }
 
