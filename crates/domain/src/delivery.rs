@@ -437,8 +437,9 @@ pub struct Recipient {
     pub address: EmailAddress,
     /// Its reader.
     pub audience: Audience,
-    /// The version of the order that its last mail about changed fields had. Changes up to it are told.
-    pub changes_told: Option<OffsetDateTime>,
+    /// The version of the order that its last mail with all fields had ([`MailSubject::WHOLE`]). Changes up to it
+    /// are told.
+    pub changes_told_at: Option<OffsetDateTime>,
 }
 
 /// A delivery in the queue.

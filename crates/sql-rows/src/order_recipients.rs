@@ -27,7 +27,7 @@ pub struct RecipientRow {
     order_id: i64,
     recipient: String,
     to_service: bool,
-    changes_told: Option<Utc>,
+    changes_told_at: Option<Utc>,
 }
 
 impl RecipientRow {
@@ -37,7 +37,7 @@ impl RecipientRow {
             order_id: OrderId(self.order_id),
             address: EmailAddress::from_stored(self.recipient),
             audience: if self.to_service { Audience::Service } else { Audience::Client },
-            changes_told: self.changes_told.map(|at| at.0),
+            changes_told_at: self.changes_told_at.map(|at| at.0),
         }
     }
 }

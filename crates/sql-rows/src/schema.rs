@@ -195,7 +195,7 @@ diesel::table! {
         order_id -> BigInt,
         recipient -> Text,
         to_service -> Bool,
-        changes_told -> Nullable<crate::Instant>,
+        changes_told_at -> Nullable<crate::Instant>,
     }
 }
 

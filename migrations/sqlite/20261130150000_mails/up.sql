@@ -1,9 +1,9 @@
 -- Finds the waiting mails of an order, which further news join. An erasure finds all of them.
 CREATE INDEX deliveries_order ON deliveries (order_id);
 
--- The version of the order that the last mail about changed fields to the recipient had: changes up to it are
--- told. NULL without such a mail.
-ALTER TABLE order_recipients ADD COLUMN changes_told INTEGER;
+-- The version of the order that the last mail with all fields (new, changed, reinstated) to the recipient had:
+-- changes up to it are told. NULL without such a mail.
+ALTER TABLE order_recipients ADD COLUMN changes_told_at INTEGER;
 
 -- The `SEQUENCE` of calendar files: `changes` after the last change that moved, cancelled or reinstated the
 -- appointment. Mails of version 0.1.0 have `changes` itself, so its orders go on from there.

@@ -178,7 +178,7 @@ fn begin_statement() -> String {
     format!(
         "WITH mail AS (\
             SELECT d.id, order_id, recipient, to_service, version, place, \
-                CASE WHEN subject IN ({whole}) THEN version END AS changes_told, \
+                CASE WHEN subject IN ({whole}) THEN version END AS changes_told_at, \
                 NOT to_service AND (last_error IS NULL OR over_limit) AS counts \
             FROM unnest($1, $2) WITH ORDINALITY AS a (id, version, place) \
             JOIN deliveries AS d ON d.id = a.id\
@@ -211,12 +211,12 @@ fn begin_statement() -> String {
                 AND counted.recipient = first.recipient \
             LEFT JOIN held ON held.id = order_id AND held.updated_at = version\
         ), remembered AS (\
-            INSERT INTO order_recipients AS known (order_id, recipient, to_service, changes_told) \
-            SELECT order_id, recipient, bool_or(to_service), max(changes_told) FROM begun \
+            INSERT INTO order_recipients AS known (order_id, recipient, to_service, changes_told_at) \
+            SELECT order_id, recipient, bool_or(to_service), max(changes_told_at) FROM begun \
             WHERE is_current AND ($3 = 0 OR mail_of_hour IS NULL OR mail_of_hour <= $3) \
             GROUP BY order_id, recipient ORDER BY order_id, recipient \
-            ON CONFLICT (order_id, recipient) DO UPDATE SET changes_told = excluded.changes_told \
-            WHERE excluded.changes_told > coalesce(known.changes_told, '-infinity')\
+            ON CONFLICT (order_id, recipient) DO UPDATE SET changes_told_at = excluded.changes_told_at \
+            WHERE excluded.changes_told_at > coalesce(known.changes_told_at, '-infinity')\
         ) SELECT id, mail_of_hour, sequence FROM begun WHERE {DURABLE}",
         whole = MailSubject::WHOLE.map(|subject| format!("'{}'", subject.as_str())).join(", "),
     )

@@ -202,14 +202,14 @@ fn begin(
         let sequence = sequence.map(|number| u32::try_from(number).unwrap_or(u32::MAX));
         let may_leave = limit == 0 || mail_of_hour.is_none_or(|number| number <= limit.into());
         if sequence.is_some() && may_leave {
-            let changes_told = tells_changes.then_some(Utc(version));
+            let changes_told_at = tells_changes.then_some(Utc(version));
             let recipient = order_recipients::table.find((row.order_id, row.recipient.clone()));
             diesel::insert_or_ignore_into(order_recipients::table)
                 .values(row)
                 .execute(connection)?;
-            if changes_told.is_some() {
+            if changes_told_at.is_some() {
                 diesel::update(recipient)
-                    .set(order_recipients::changes_told.eq(changes_told))
+                    .set(order_recipients::changes_told_at.eq(changes_told_at))
                     .execute(connection)?;
             }
         }

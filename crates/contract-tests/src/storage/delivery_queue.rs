@@ -596,19 +596,20 @@ pub async fn recipients_of_mails_that_begin_are_remembered(storage: &Storage) {
         begun.into_iter().map(|one| one.sequence).collect::<Vec<_>>()
     };
     assert_eq!(sequences(&mails).await, [Some(0), Some(0), None, None]);
-    let recipient = |order_id, NewDelivery { recipient, audience, .. }: NewDelivery| Recipient {
+    // "New order" tells all changes before it.
+    let recipient = |order_id, NewDelivery { recipient, audience, .. }, version| Recipient {
         order_id,
         address: recipient,
         audience,
-        changes_told: None,
+        changes_told_at: Some(version),
     };
-    let told = [recipient(order, delivery(1)), recipient(order, to_service)];
+    let told = [recipient(order, delivery(1), NOW), recipient(order, to_service, NOW)];
     let orders = [order, other, erased, OrderId(i64::MAX)];
     assert_eq!(storage.queue.told(&orders).await.unwrap(), told);
 
     let current = [mails[0], (mails[2].0, version)];
     assert_eq!(sequences(&current).await, [Some(0), Some(0)]);
-    let all = [&told[..], &[recipient(other, delivery(1))]].concat();
+    let all = [&told[..], &[recipient(other, delivery(1), version)]].concat();
     assert_eq!(storage.queue.told(&orders).await.unwrap(), all);
     assert_eq!(sequences(&[]).await, []);
 }
@@ -623,7 +624,7 @@ pub async fn version_of_told_changes_is_remembered(storage: &Storage) {
     let order = leases[0].delivery.order_id;
     let told = async || {
         let told = storage.queue.told(&[order]).await.unwrap();
-        told.into_iter().map(|one| one.changes_told).collect::<Vec<_>>()
+        told.into_iter().map(|one| one.changes_told_at).collect::<Vec<_>>()
     };
     begin(storage, &leases[..1], NOW, 0).await;
     assert_eq!(told().await, [None]);

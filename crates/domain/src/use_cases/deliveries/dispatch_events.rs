@@ -232,7 +232,7 @@ impl DispatchEvents {
             // "New order" does not say that the appointment must be confirmed again.
             MailSubject::Changed if order.must_be_confirmed_again() => {}
             MailSubject::Changed => {
-                let is_told = |one: &&Recipient| one.changes_told >= Some(event.created_at);
+                let is_told = |one: &&Recipient| one.changes_told_at >= Some(event.created_at);
                 let told: Vec<_> = told.filter(is_told).collect();
                 recipients
                     .retain(|(address, _)| !told.iter().any(|one| one.address.is_same_as(address)));

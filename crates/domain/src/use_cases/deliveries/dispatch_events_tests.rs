@@ -281,7 +281,7 @@ async fn change_of_an_order_reaches_both_parties() {
             order_id: OrderId(number),
             address: address.to_owned().try_into().unwrap(),
             audience: Audience::Service,
-            changes_told: None,
+            changes_told_at: None,
         };
         Ok(vec![told(1, "before@service.example.com"), told(2, "other@service.example.com")])
     });
@@ -499,7 +499,7 @@ async fn change_that_a_mail_has_told_has_no_other() {
         queue.expect_told().once().returning(move |orders| {
             let address = "ESCROW@title.example.com".to_owned().try_into().unwrap();
             let audience = Audience::Client;
-            Ok(vec![Recipient { order_id: orders[0], address, audience, changes_told: told }])
+            Ok(vec![Recipient { order_id: orders[0], address, audience, changes_told_at: told }])
         });
         use_case(outbox, queue).step().await.result.unwrap();
     }

@@ -1,4 +1,4 @@
-//! What has changed, the order of the rows, and what needs attention by its kind.
+//! The view Changed, the order of the rows, and the view Needs attention by its codes.
 
 use reqwest::Method;
 use serde_json::json;
