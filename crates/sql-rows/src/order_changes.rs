@@ -158,12 +158,13 @@ pub struct NewChangeRow {
     pub status: String,
     pub notary_id: Option<i64>,
     pub actor: &'static str,
+    pub reason: Option<String>,
 }
 
 impl NewChangeRow {
     /// Returns the row of an entry.
     pub(crate) fn new(order: OrderId, entry: &OrderChange) -> Result<Self, Cause> {
-        let OrderChange { at, kind, status, notary_id, actor, .. } = entry;
+        let OrderChange { at, kind, status, notary_id, actor, reason } = entry;
         Ok(Self {
             order_id: order.0,
             at: Utc(*at),
@@ -173,6 +174,7 @@ impl NewChangeRow {
             status: status.as_str().to_owned(),
             notary_id: *notary_id,
             actor: actor.as_str(),
+            reason: reason.clone(),
         })
     }
 }

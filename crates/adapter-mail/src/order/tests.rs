@@ -250,8 +250,8 @@ fn mail_about_a_signing_without_signatures_has_the_reason() {
 
 /// Only of an appointment that the service had confirmed, and until it confirms again.
 #[test]
-fn mail_about_a_change_says_that_the_appointment_must_be_confirmed_again() {
-    let mut mail = Notification { subject: MailSubject::Changed, ..notification() };
+fn mail_with_all_fields_says_that_the_appointment_must_be_confirmed_again() {
+    let mut mail = notification();
     let status = |status: OrderStatus, actor| OrderChange {
         kind: ChangeKind::Status,
         status,
@@ -268,13 +268,15 @@ fn mail_about_a_change_says_that_the_appointment_must_be_confirmed_again() {
     ] {
         mail.order.status = changes[changes.len() - 1].status.clone();
         mail.order.changes = changes;
-        for (audience, sentence) in [
-            (Audience::Service, "The appointment must be confirmed again."),
-            (Audience::Client, "has not confirmed the appointment again yet."),
-        ] {
-            mail.audience = audience;
-            let text = unwrapped(&bodies(&raw(&mail)).0);
-            assert_eq!(text.contains(sentence), expected, "{text}");
+        for subject in MailSubject::WHOLE {
+            for (audience, sentence) in [
+                (Audience::Service, "The appointment must be confirmed again."),
+                (Audience::Client, "has not confirmed the appointment again yet."),
+            ] {
+                (mail.subject, mail.audience) = (subject, audience);
+                let text = unwrapped(&bodies(&raw(&mail)).0);
+                assert_eq!(text.contains(sentence), expected, "{text}");
+            }
         }
     }
 }
