@@ -116,7 +116,8 @@ macro_rules! contract {
     (rejected_log, $fixture:expr) => {
         $crate::obligations!(rejected_log, $fixture;
             counts_of_a_key_are_read_by_code, count_that_has_grown_replaces_itself,
-            mail_is_claimed_for_a_key_with_a_contact, one_of_concurrent_claims_gets_a_key,
+            mail_is_claimed_for_a_key_with_a_contact, keys_of_one_contact_have_one_mail,
+            one_of_concurrent_claims_gets_a_contact,
             claim_of_a_wrong_clock_does_not_count, told_requests_are_not_told_again,
             old_counts_are_removed,
         );
@@ -241,7 +242,7 @@ macro_rules! contract {
             filters_find_orders_of_the_other_side, late_orders_are_found,
             appointments_are_listed_by_their_start, page_tells_the_newest_change_and_note, changed_order_is_found_by_its_new_values,
             orders_have_the_names_of_now, history_is_read_in_pages, notes_are_read_in_pages,
-            large_notes_are_read_in_short_pages, erased_order_is_in_no_page_and_still_a_cursor, poller_misses_no_concurrent_order,
+            large_notes_are_read_in_short_pages, notaries_are_those_of_the_newest_orders, erased_order_is_in_no_page_and_still_a_cursor, poller_misses_no_concurrent_order,
         );
     };
     (change_feed, $fixture:expr) => {
