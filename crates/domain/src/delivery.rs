@@ -890,14 +890,14 @@ mod tests {
     #[test]
     fn replacement_without_a_new_document_does_not_leave() {
         let replaced = |by| StoredDocument { replaced_by: Some(by), ..document("a", START) };
-        let withdrawn = StoredDocument { key: None, withdrawn_at: Some(START), ..document("c", START) };
+        let withdrawn =
+            StoredDocument { key: None, withdrawn_at: Some(START), ..document("c", START) };
         let both = MailContent::Documents(vec![1, 2]);
         for (last, expected) in [(document("c", START), true), (withdrawn, false)] {
             let documents = vec![replaced(1), replaced(2), last];
             let order = StoredOrder { documents, ..stored_order(START) };
             for content in [both.clone(), MailContent::Documents(vec![2])] {
-                let found =
-                    MailSubject::DocumentReplaced.is_true_of(Some(&content), START, &order);
+                let found = MailSubject::DocumentReplaced.is_true_of(Some(&content), START, &order);
                 assert_eq!(found, expected, "{content:?}");
             }
             let first = MailContent::Documents(vec![1]);

@@ -124,7 +124,8 @@ async fn load(
         OrderCommand::GiveReason(_) => {
             let changes: Vec<OrderChangeRow> =
                 Prepared(changes_of(vec![order.0]).select(OrderChangeRow::as_select()))
-                    .get_results(connection).await?;
+                    .get_results(connection)
+                    .await?;
             let changes = changes.into_iter().map(OrderChangeRow::into_change);
             let changes = changes.collect::<Result<Vec<_>, _>>()?;
             let reason = reason_of(&changes, &before.status).map(str::to_owned);

@@ -672,9 +672,11 @@ pub async fn changes_that_a_mail_tells_leave_the_queue(storage: &Storage) {
     assert_eq!(begin_due(storage, NOW).await.len(), 1);
     let tasks = listed(storage, false).await.into_iter().map(|mail| mail.task);
     let expected = [&others[..], &[delivery(1)]].concat();
-    assert!(tasks.map(|it| (it.recipient, it.subject, it.audience)).eq(expected
-        .into_iter()
-        .map(|it| (it.recipient, it.subject, it.audience))));
+    assert!(
+        tasks
+            .map(|it| (it.recipient, it.subject, it.audience))
+            .eq(expected.into_iter().map(|it| (it.recipient, it.subject, it.audience)))
+    );
 }
 
 /// It tells also what the later one does, and has older values.

@@ -923,10 +923,8 @@ pub async fn notaries_are_those_of_the_newest_orders(storage: &Storage) {
     let ids = storage.create_all(["F-1", "F-2", "F-3"]).await;
     for (number, id) in (1..).zip(ids) {
         let notary = Notary { name: format!("N{number}"), phone: None, email: None };
-        let named = OrderUpdate {
-            notary: Some(Some(notary)),
-            ..changing::update(id, NOW, "ASSIGNED")
-        };
+        let named =
+            OrderUpdate { notary: Some(Some(notary)), ..changing::update(id, NOW, "ASSIGNED") };
         storage.orders.update(&named).await.unwrap().unwrap();
     }
     let names = async |since, newest| {
@@ -935,7 +933,9 @@ pub async fn notaries_are_those_of_the_newest_orders(storage: &Storage) {
         names.sort_unstable();
         (names.join(" "), known.is_complete)
     };
-    for (newest, found, is_complete) in [(1, "N3", false), (2, "N2 N3", false), (3, "N1 N2 N3", true)] {
+    for (newest, found, is_complete) in
+        [(1, "N3", false), (2, "N2 N3", false), (3, "N1 N2 N3", true)]
+    {
         assert_eq!(names(NOW, newest).await, (found.to_owned(), is_complete), "{newest}");
     }
     assert_eq!(names(NOW + Duration::DAY, 3).await, (String::new(), true));

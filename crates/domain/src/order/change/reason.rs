@@ -48,8 +48,7 @@ impl NewReason {
             only_reason: true,
         });
         // As the database stores it with a change of status.
-        let notary =
-            NotaryThen { notary_id: before.notary_id, notary: before.notary.clone() };
+        let notary = NotaryThen { notary_id: before.notary_id, notary: before.notary.clone() };
         let event = NewEvent::telling(EventType::OrderUpdated, change);
         let entry = before.entry(ChangeKind::Status, self.actor, at);
         Ok(Some(OrderEffects {

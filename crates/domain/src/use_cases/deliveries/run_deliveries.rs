@@ -14,8 +14,7 @@ use time::Duration;
 
 use crate::{
     delivery::{
-        Delivery, DeliveryId, Extent, LEASE, MAX_DELAY, MailSubject, Notification,
-        due_within_limit,
+        Delivery, DeliveryId, Extent, LEASE, MAX_DELAY, MailSubject, Notification, due_within_limit,
     },
     order::{OrderId, StoredOrder},
     ports::{
