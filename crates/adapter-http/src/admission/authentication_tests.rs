@@ -1,7 +1,4 @@
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
-};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use actix_web::{http::StatusCode, test::TestRequest};
 use contract_tests::samples::minimal_request;

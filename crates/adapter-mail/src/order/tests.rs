@@ -592,6 +592,17 @@ fn documents_of_a_mail_are_those_of_now() {
     let expected =
         "The client has replaced Deed_of_Trust.pdf. Please print the new one, Second.pdf.";
     assert!(text.contains(expected), "{text}");
+    // Of one whose last redraw is withdrawn, nothing is to be printed.
+    let name = "Third.pdf".to_owned();
+    let third = StoredDocument { name, replaced_by: None, ..mail.order.documents[0].clone() };
+    mail.order.documents.push(third);
+    mail.order.documents[1].replaced_by = Some(4);
+    mail.order.documents[3].key = None;
+    mail.order.documents[3].withdrawn_at = Some(mail.order.created_at);
+    let text = added(vec![2, 3, 4], &mail, MailSubject::DocumentReplaced);
+    let expected =
+        "The client has replaced Closing_Disclosure.docx. Please print the new one, Third.pdf.";
+    assert!(text.contains(expected), "{text}");
 
     for (position, is_fetched) in [(0, true), (1, false)] {
         let document = &mut mail.order.documents[position];

@@ -61,11 +61,11 @@ impl RejectedLog for PostgresStore {
     async fn claim_mail(&self, claim: MailClaim) -> Result<Vec<ApiKeyId>, StoreError> {
         let claim_one = async move |connection: &mut AsyncPgConnection| {
             locks::lock_name(connection, "rejected_mails").await?;
-            let found: Option<String> =
+            let found: Option<Option<String>> =
                 Prepared(contacts_to_tell(claim)).get_result(connection).await.optional()?;
-            let Some(contact) = found else { return Ok(Vec::new()) };
+            let Some(contact) = found.flatten() else { return Ok(Vec::new()) };
             let keys: Vec<i64> = keys_of_contact(contact).load(connection).await?;
-            diesel::update(api_keys::table.filter(api_keys::id.eq_any(&keys)))
+            diesel::update(api_keys::table.filter(api_keys::id.eq_any(keys.clone())))
                 .set(api_keys::next_rejected_mail_at.eq(Some(Utc(claim.until))))
                 .execute(connection)
                 .await?;
@@ -91,7 +91,7 @@ impl RejectedLog for PostgresStore {
                 let told = diesel::update(count_row(count)).set(rejected_requests::told.eq(more));
                 Prepared(told).execute(connection).await?;
             }
-            diesel::update(api_keys::table.filter(api_keys::id.eq_any(&keys)))
+            diesel::update(api_keys::table.filter(api_keys::id.eq_any(keys)))
                 .set(api_keys::next_rejected_mail_at.eq(Some(Utc(next))))
                 .execute(connection)
                 .await?;

@@ -59,11 +59,11 @@ impl RejectedLog for SqliteStore {
     /// One thread writes, so only one of concurrent calls finds a contact.
     async fn claim_mail(&self, claim: MailClaim) -> Result<Vec<ApiKeyId>, StoreError> {
         let claim_one = move |connection: &mut SqliteConnection| {
-            let found: Option<String> =
+            let found: Option<Option<String>> =
                 Prepared(contacts_to_tell(claim)).get_result(connection).optional()?;
-            let Some(contact) = found else { return Ok(Vec::new()) };
+            let Some(contact) = found.flatten() else { return Ok(Vec::new()) };
             let keys: Vec<i64> = keys_of_contact(contact).load(connection)?;
-            diesel::update(api_keys::table.filter(api_keys::id.eq_any(&keys)))
+            diesel::update(api_keys::table.filter(api_keys::id.eq_any(keys.clone())))
                 .set(api_keys::next_rejected_mail_at.eq(Some(Utc(claim.until))))
                 .execute(connection)?;
             Ok(keys.into_iter().map(ApiKeyId).collect())
@@ -88,7 +88,7 @@ impl RejectedLog for SqliteStore {
                 let told = diesel::update(count_row(count)).set(rejected_requests::told.eq(more));
                 Prepared(told).execute(connection)?;
             }
-            diesel::update(api_keys::table.filter(api_keys::id.eq_any(&keys)))
+            diesel::update(api_keys::table.filter(api_keys::id.eq_any(keys)))
                 .set(api_keys::next_rejected_mail_at.eq(Some(Utc(next))))
                 .execute(connection)?;
             Ok(())

@@ -106,12 +106,13 @@ impl TellRejected {
         counts: &[Rejected],
         at: OffsetDateTime,
     ) -> (NoticeOutcome, bool) {
-        let told = || keys.iter().filter(|key| counts.iter().any(|count| count.key == key.id));
-        let recipient = told().find_map(|key| Some((key.id, key.key.contact.clone()?)));
+        let is_told = |key: &&ApiKey| counts.iter().any(|count| count.key == key.id);
+        let told: Vec<_> = keys.iter().filter(is_told).collect();
+        let recipient = told.iter().find_map(|key| Some((key.id, key.key.contact.clone()?)));
         let (Some((key, recipient)), Some(first)) = (recipient, counts.first()) else {
             return (NoticeOutcome::NoContact, false);
         };
-        let names = told().map(|key| key.key.name.clone()).collect();
+        let names = told.iter().map(|key| key.key.name.clone()).collect();
         let by_code = RejectedNotice::by_code(counts);
         let notice = RejectedNotice { key, names, since: first.at, at, by_code, recipient };
         let told = self.notifier.tell(&Notice::Rejected(notice)).await;
