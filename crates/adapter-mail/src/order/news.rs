@@ -247,9 +247,9 @@ pub(super) fn news(notification: &Notification) -> News {
     // The recipient may have got no mail before the cancellation, and so none about it.
     let end =
         if is_late { " The order is cancelled: the signing does not take place." } else { "" };
+    let is_whole = MailSubject::WHOLE.contains(&notification.subject);
     let again = match audience {
-        _ if !MailSubject::WHOLE.contains(&notification.subject) => "",
-        _ if !order.must_be_confirmed_again() => "",
+        _ if !is_whole || !order.must_be_confirmed_again() => "",
         Audience::Service => " The appointment must be confirmed again.",
         Audience::Client => " The signing service has not confirmed the appointment again yet.",
     };
