@@ -62,6 +62,7 @@ macro_rules! contract {
             change_of_nothing_or_of_a_cancelled_order_is_not_stored, notary_is_found_as_named,
             name_leaves_with_a_number_that_another_system_changes,
             documents_added_after_a_change_keep_the_history,
+            reason_of_a_signing_without_signatures_is_given_later,
             amended_order_is_found_as_stored, amendment_is_later_than_every_change_before,
             amendment_of_nothing_leaves_no_trace, order_of_another_client_is_not_amended,
             concurrent_amendments_and_changes_are_one_after_the_other,
@@ -115,7 +116,8 @@ macro_rules! contract {
     (rejected_log, $fixture:expr) => {
         $crate::obligations!(rejected_log, $fixture;
             counts_of_a_key_are_read_by_code, count_that_has_grown_replaces_itself,
-            mail_is_claimed_for_a_key_with_a_contact, one_of_concurrent_claims_gets_a_key,
+            mail_is_claimed_for_a_key_with_a_contact, keys_of_one_contact_have_one_mail,
+            one_of_concurrent_claims_gets_a_contact,
             claim_of_a_wrong_clock_does_not_count, told_requests_are_not_told_again,
             old_counts_are_removed,
         );
@@ -184,7 +186,8 @@ macro_rules! contract {
             deliveries_of_an_event_from_the_future_are_due, event_put_off_is_passed,
             event_of_an_unknown_type_is_left_alone, unreadable_event_holds_up_no_other, identifier_of_an_event_is_never_given_again,
             mails_of_a_call_are_as_many_as_clients_cause,
-            news_that_gather_join_the_mail_that_waits, news_of_a_call_gather,
+            news_that_gather_join_the_mail_that_waits, news_join_a_mail_that_leaves_at_once,
+            news_of_a_call_gather,
             news_do_not_join_a_mail_that_may_have_left,
             concurrent_workers_gather_news_in_one_mail,
             notes_that_one_mail_cannot_tell_have_another,
@@ -207,6 +210,7 @@ macro_rules! contract {
             leases_of_dead_processes_are_free, settlements_of_a_call_are_stored_together, mail_of_an_unknown_subject_holds_up_no_other,
             renewed_lease_holds_longer, unknown_outcomes_are_counted,
             recipients_of_mails_that_begin_are_remembered, version_of_told_changes_is_remembered,
+            changes_that_a_mail_tells_leave_the_queue, older_of_two_mails_about_changes_stays,
             sequence_grows_with_the_appointment_only,
         );
     };
@@ -259,7 +263,7 @@ macro_rules! contract {
             filters_find_orders_of_the_other_side, late_orders_are_found,
             appointments_are_listed_by_their_start, page_tells_the_newest_change_and_note, changed_order_is_found_by_its_new_values,
             orders_have_the_names_of_now, history_is_read_in_pages, notes_are_read_in_pages,
-            large_notes_are_read_in_short_pages, erased_order_is_in_no_page_and_still_a_cursor, poller_misses_no_concurrent_order,
+            large_notes_are_read_in_short_pages, notaries_are_those_of_the_newest_orders, erased_order_is_in_no_page_and_still_a_cursor, poller_misses_no_concurrent_order,
         );
     };
     (change_feed, $fixture:expr) => {

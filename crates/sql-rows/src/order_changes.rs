@@ -165,12 +165,13 @@ pub struct NewChangeRow {
     pub notary_id: Option<i64>,
     pub actor: &'static str,
     pub doer: Option<i64>,
+    pub reason: Option<String>,
 }
 
 impl NewChangeRow {
     /// Returns the row of an entry.
     pub(crate) fn new(order: OrderId, entry: &OrderChange) -> Result<Self, Cause> {
-        let OrderChange { at, kind, status, notary_id, actor, by, .. } = entry;
+        let OrderChange { at, kind, status, notary_id, actor, reason, by } = entry;
         Ok(Self {
             order_id: order.0,
             at: Utc(*at),
@@ -181,6 +182,7 @@ impl NewChangeRow {
             notary_id: *notary_id,
             actor: actor.as_str(),
             doer: by.map(stored_doer),
+            reason: reason.clone(),
         })
     }
 }

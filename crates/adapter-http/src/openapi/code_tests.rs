@@ -514,6 +514,7 @@ fn events_have_their_bodies() {
         previous_status: "NEW".to_owned(),
         notary_id: Some(7001),
         actor: Actor::Service,
+        only_reason: false,
     });
     let fields = EventChange::Fields { changed: vec!["/utcTimeDate".to_owned()] };
     let note = EventChange::Note { author: Actor::Client };

@@ -283,6 +283,9 @@ struct List<T> {
     object: &'static str,
     url: String,
     has_more: bool,
+    /// Whether all of what may be listed was looked at; `None` for lists that always do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    is_complete: Option<bool>,
     data: Vec<T>,
 }
 
@@ -292,7 +295,8 @@ pub(crate) fn whole<T: Serialize>(
     url: String,
     data: impl Iterator<Item = T>,
 ) -> Result<HttpResponse, Problem> {
-    let list = List { object: "list", url, has_more: false, data: data.collect() };
+    let data = data.collect();
+    let list = List { object: "list", url, has_more: false, is_complete: None, data };
     conditional::json(request, &list, None)
 }
 
@@ -305,8 +309,21 @@ pub(crate) fn page<Id: ToString, T: Serialize>(
     others: Others,
     items: impl Iterator<Item = (Id, T)>,
 ) -> Result<HttpResponse, Problem> {
+    bounded_page(request, url, paging, others, None, items)
+}
+
+/// Answers like [`page`], and says whether the list has all that it could have.
+pub(crate) fn bounded_page<Id: ToString, T: Serialize>(
+    request: &HttpRequest,
+    url: String,
+    paging: &Paging,
+    others: Others,
+    is_complete: Option<bool>,
+    items: impl Iterator<Item = (Id, T)>,
+) -> Result<HttpResponse, Problem> {
     let (ids, data): (Vec<Id>, Vec<T>) = items.unzip();
     let links = paging.links(&url, &ids, others);
     let has_more = if paging.is_toward_newer() { others.newer } else { others.older };
-    conditional::json(request, &List { object: "list", url, has_more, data }, links)
+    let list = List { object: "list", url, has_more, is_complete, data };
+    conditional::json(request, &list, links)
 }

@@ -11,7 +11,7 @@ use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{
     api_key::Owner,
     document::StoredDocument,
-    notary::KnownNotary,
+    notary::KnownNotaries,
     order::{DocumentId, OrderId, OrderStatus, READ_NOTES, StoredOrder},
     ports::{
         Cursor, FoundOrder, HistoryEntry, HistoryId, HistoryQuery, ListedOrder, MaybeErased,
@@ -19,7 +19,7 @@ use domain::{
     },
 };
 use sql_rows::{
-    Instant, Prepared, Unreadable, Utc,
+    IdRow, Instant, Prepared, Unreadable, Utc,
     documents::DocumentRow,
     order_changes::{
         OrderChangeRow, add_changes, changes_of, history_after, history_before, history_entry,
@@ -29,7 +29,7 @@ use sql_rows::{
     orders::{
         KeptOrderRow, ListedRow, created_order, created_order_and_by, creator, grouped,
         is_order_of,
-        notaries::{KnownNotaryRow, notaries_query},
+        notaries::{KnownNotaryRow, notaries_query, order_behind_query},
         order_with_document, orders_with_documents, party_column, unreadable_order,
     },
     row_limit,
@@ -106,15 +106,24 @@ impl OrderReader for PostgresStore {
         &self,
         owner: Owner,
         since: OffsetDateTime,
-    ) -> Result<Vec<KnownNotary>, StoreError> {
+        newest: usize,
+    ) -> Result<KnownNotaries, StoreError> {
         let notaries = async move |connection: &mut AsyncPgConnection| {
             let (_, party) = party_column(owner.party);
+            let newest = row_limit(newest);
             let found = sql_query(notaries_query(owner.party))
                 .bind::<BigInt, _>(party)
                 .bind::<Bool, _>(owner.is_test)
+                .bind::<BigInt, _>(newest)
                 .bind::<Instant, _>(Utc(since));
             let rows: Vec<KnownNotaryRow> = Prepared(found).get_results(connection).await?;
-            Ok(rows.into_iter().filter_map(KnownNotaryRow::into_notary).collect())
+            let behind = sql_query(order_behind_query(owner.party))
+                .bind::<BigInt, _>(party)
+                .bind::<Bool, _>(owner.is_test)
+                .bind::<BigInt, _>(newest);
+            let behind: Vec<IdRow> = Prepared(behind).get_results(connection).await?;
+            let found = rows.into_iter().filter_map(KnownNotaryRow::into_notary).collect();
+            Ok(KnownNotaries { found, is_complete: behind.is_empty() })
         };
         self.read_orders(notaries).await
     }

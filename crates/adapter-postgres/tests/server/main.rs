@@ -234,9 +234,9 @@ async fn call_rejected(store: &PostgresStore) {
     RejectedLog::store(store, &[count]).await.unwrap();
     RejectedLog::counts(store, key, NOW).await.unwrap();
     let claim = MailClaim { now: NOW, rejected_until: NOW, until: NOW };
-    assert_eq!(RejectedLog::claim_mail(store, claim).await.unwrap(), Some(key));
-    let untold = RejectedLog::untold(store, key, 1).await.unwrap();
-    RejectedLog::end_claim(store, key, &untold, NOW).await.unwrap();
+    assert_eq!(RejectedLog::claim_mail(store, claim).await.unwrap(), [key]);
+    let untold = RejectedLog::untold(store, &[key], 1).await.unwrap();
+    RejectedLog::end_claim(store, &[key], &untold, NOW).await.unwrap();
 }
 
 /// Waits until a condition holds.

@@ -87,28 +87,29 @@ pub(super) fn watched(metrics: &WorkerMetrics, step: WatchStep) {
 
 /// Reports mails about rejected requests.
 pub(super) fn rejected(mails: Vec<RejectedMail>) {
-    for RejectedMail { key, requests, mail } in mails {
-        let api_key = key.0;
+    for RejectedMail { keys, requests, mail } in mails {
+        let api_keys: Vec<_> = keys.iter().map(|key| key.0.to_string()).collect();
+        let api_keys = api_keys.join(",");
         match mail {
             NoticeOutcome::Told => {
                 tracing::info!(
-                    api_key,
+                    api_keys,
                     requests,
-                    "the contact of an API key was told of rejected requests"
+                    "the contact of API keys was told of rejected requests"
                 );
             }
             NoticeOutcome::NoContact => {}
             NoticeOutcome::Failed(error) => tracing::error!(
-                api_key,
+                api_keys,
                 requests,
                 error,
-                "the contact of an API key could not be told of rejected requests"
+                "the contact of API keys could not be told of rejected requests"
             ),
             NoticeOutcome::Later(error) => tracing::warn!(
-                api_key,
+                api_keys,
                 requests,
                 error,
-                "the mail about rejected requests of an API key is sent again in a minute"
+                "the mail about rejected requests of API keys is sent again in a minute"
             ),
         }
     }
@@ -133,7 +134,7 @@ pub(super) fn accesses(metrics: &WorkerMetrics, step: AccessStep) {
                 tracing::info!(api_key, "the contact of a busy API key was told");
             }
             NoticeOutcome::NoContact => tracing::warn!(
-                api_key,
+                api_keys,
                 "a busy API key has no contact; ask its client, and revoke the key if it does not \
                  read so many orders itself"
             ),
@@ -141,7 +142,7 @@ pub(super) fn accesses(metrics: &WorkerMetrics, step: AccessStep) {
                 tracing::error!(api_key, error, "the contact of a busy API key could not be told");
             }
             NoticeOutcome::Later(error) => tracing::warn!(
-                api_key,
+                api_keys,
                 error,
                 "the mail about a busy API key is sent again in a minute"
             ),

@@ -918,6 +918,29 @@ pub async fn history_is_read_in_pages(storage: &Storage) {
     assert_eq!(storage.reader.listed(LIVE, id).await.unwrap(), Some(MaybeErased::Erased));
 }
 
+/// And it is told whether there are others.
+pub async fn notaries_are_those_of_the_newest_orders(storage: &Storage) {
+    let ids = storage.create_all(["F-1", "F-2", "F-3"]).await;
+    for (number, id) in (1..).zip(ids) {
+        let notary = Notary { name: format!("N{number}"), phone: None, email: None };
+        let named =
+            OrderUpdate { notary: Some(Some(notary)), ..changing::update(id, NOW, "ASSIGNED") };
+        storage.orders.update(&named).await.unwrap().unwrap();
+    }
+    let names = async |since, newest| {
+        let known = storage.reader.notaries(LIVE, since, newest).await.unwrap();
+        let mut names: Vec<_> = known.found.into_iter().map(|one| one.notary.name).collect();
+        names.sort_unstable();
+        (names.join(" "), known.is_complete)
+    };
+    for (newest, found, is_complete) in
+        [(1, "N3", false), (2, "N2 N3", false), (3, "N1 N2 N3", true)]
+    {
+        assert_eq!(names(NOW, newest).await, (found.to_owned(), is_complete), "{newest}");
+    }
+    assert_eq!(names(NOW + Duration::DAY, 3).await, (String::new(), true));
+}
+
 async fn notes(
     storage: &Storage,
     id: OrderId,

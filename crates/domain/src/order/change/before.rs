@@ -26,6 +26,8 @@ pub struct OrderBefore {
     pub notary_id: Option<i64>,
     /// Who the notary is.
     pub notary: Option<Notary>,
+    /// The last reason of the status. Only a new reason needs it.
+    pub reason: Option<String>,
     /// The instant of creation.
     pub created_at: OffsetDateTime,
     /// The instant of the last change.
@@ -80,6 +82,7 @@ impl OrderBefore {
             status: order.status.clone(),
             notary_id: order.notary_id,
             notary: order.notary.clone(),
+            reason: order.reason_of_status().map(str::to_owned),
             created_at: order.created_at,
             updated_at: order.updated_at,
             held_until: order.held_until,

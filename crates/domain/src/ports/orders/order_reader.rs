@@ -5,7 +5,7 @@ use crate::ports::StoreError;
 use crate::{
     api_key::Owner,
     document::{DocumentCounts, StoredDocument},
-    notary::KnownNotary,
+    notary::KnownNotaries,
     order::{
         Actor, DocumentId, Note, OrderChange, OrderId, OrderStatus, SigningServiceId, StoredOrder,
         attention::AttentionFilter,
@@ -345,14 +345,14 @@ pub trait OrderReader: Send + Sync {
     /// tells where it stopped.
     async fn page(&self, owner: Owner, query: &PageQuery) -> Result<Option<Page>, StoreError>;
 
-    /// Returns the notaries with a name of the owner's orders whose status or notary last changed at an instant or
-    /// later, in no particular order. Each number with each form of a name, phone and e-mail stands there once.
-    /// Looks at most at the newest [`NOTARY_ORDERS`](crate::notary::NOTARY_ORDERS) orders.
+    /// Returns the notaries with a name of the owner's newest orders whose status or notary last changed at an instant
+    /// or later. Looks at up to `newest` orders.
     async fn notaries(
         &self,
         owner: Owner,
         since: OffsetDateTime,
-    ) -> Result<Vec<KnownNotary>, StoreError>;
+        newest: usize,
+    ) -> Result<KnownNotaries, StoreError>;
 }
 
 #[cfg(test)]

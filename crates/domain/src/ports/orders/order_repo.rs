@@ -104,6 +104,8 @@ pub enum Changed {
     DocumentsWithdrawn(Vec<ObjectKey>),
     /// The note that it has got.
     NoteAdded(Note),
+    /// It has the reason.
+    ReasonGiven,
     /// Its hold is set or ended.
     HoldSet,
 }
