@@ -418,14 +418,15 @@ class OrderList {
     if (!isAgenda(this.#search)) return groupsOf(this.#loaded, this.#choice);
     const isOnly = new Set(daysOf(this.#search)).size === 1;
     const days = Map.groupBy(records, (order) => order.signing_date);
-    return [...days].map(([date, those]) => {
+    const tables = [...days].map(([date, those], at) => {
       const isWhole = this.#loaded.total !== null;
       const all = isWhole ? tally({ byDate: new Map(), number: 0, cancelled: 0 }, those) : this.#days?.byDate.get(date);
       const number = all ? signings(all) : "counting…";
       const heading = h("h2", { class: isOnly && "unseen" }, dayHeading(date), h("span", { class: "hint" }, ` ${number}`));
-      const rows = ordersTable(`${dayHeading(date)}, ${number}`, those, { choice: this.#choice });
-      return h("section", { class: "card day" }, heading, rows);
+      const group = isOnly ? {} : { heading, among: records, isFirst: at === 0 };
+      return [isOnly && heading, ordersTable(`${dayHeading(date)}, ${number}`, those, { choice: this.#choice, ...group })];
     });
+    return h("div", { class: "card day" }, tables);
   }
 
   /** Returns the link that searches the orders of all views; `null` if this view has them. */
@@ -575,14 +576,18 @@ function signings({ number, cancelled }) {
 function groupsOf({ records, total }, choice) {
   const codeOf = (order) => ATTENTION.find(([code]) => order.attention?.includes(code))?.[0];
   const groups = Map.groupBy(records, codeOf);
-  return ATTENTION.filter(([code]) => groups.has(code)).map(([code, sentence, , ofService, ofClient]) => {
+  const late = ATTENTION.filter(([code]) => groups.has(code));
+  const tables = late.map(([code, sentence, , ofService, ofClient], at) => {
     const those = groups.get(code);
     const number = total === null ? `${those.length} shown` : count(those.length, "order");
-    const heading = h("h2", {}, sentence, h("span", { class: "hint" }, ` ${number}`));
-    const todo = h("p", { class: "todo" }, session.isService ? ofService : ofClient);
-    const rows = ordersTable(sentence, those, { withDay: true, withPhone: true, choice });
-    return h("section", { class: "card day" }, heading, todo, rows);
+    const heading = [
+      h("h2", {}, sentence, h("span", { class: "hint" }, ` ${number}`)),
+      h("p", { class: "todo" }, session.isService ? ofService : ofClient),
+    ];
+    const group = { heading, group: code, among: records, isFirst: at === 0 };
+    return ordersTable(sentence, those, { withDay: true, withPhone: true, choice, ...group });
   });
+  return h("div", { class: "card day" }, tables);
 }
 
 /** Moves the focus to the first row of a list. */
