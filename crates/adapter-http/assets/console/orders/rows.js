@@ -109,7 +109,7 @@ export function ordersTable(
   const title = heading && h("th", { scope: "colgroup", role: "columnheader", colspan: names.length }, heading);
   return h(
     "table",
-    { role: "table", class: ["orders", heading && "grouped"].filter(Boolean).join(" ") },
+    { role: "table", class: ["orders", heading && "grouped", options.withDay && "dated"].filter(Boolean).join(" ") },
     h("caption", { class: "unseen" }, caption),
     heading && h("colgroup", {}, [choice && "choose", ...names].filter(Boolean).map((name) => h("col", { class: name }))),
     h(
