@@ -26,9 +26,10 @@ use sql_rows::{
         ListedRow, UnfoldedRow,
         erase::erased_among,
         find::{Matching, Unfolded},
+        kept_text,
         lists::{Ids, OrderList, owners},
         retention::IsDue,
-        kept_text, unfolded_order, unreadable_order,
+        unfolded_order, unreadable_order,
     },
     row_limit,
     schema::{deliveries, orders},
@@ -102,11 +103,15 @@ impl OrderAdmin for PostgresStore {
     }
 
     async fn unfolded(&self, limit: usize) -> Result<Vec<OrderId>, StoreError> {
-        self.read(async |connection| unfolded(connection, limit).await).await
+        self.read(async move |connection| unfolded(connection, limit).await).await
     }
 
     async fn fold_texts(&self, orders: &[OrderId]) -> Result<(), StoreError> {
-        let rows = self.read(async |connection| unfolded_rows(connection, orders).await).await?;
+        let orders = orders.to_vec();
+        let read = async move |connection: &mut AsyncPgConnection| {
+            unfolded_rows(connection, &orders).await
+        };
+        let rows = self.read(read).await?;
         self.transaction(async move |connection| fold(connection, rows).await).await
     }
 
@@ -260,7 +265,10 @@ pub(crate) async fn maybe_late(
 }
 
 /// Reads which orders have texts that are to be folded.
-async fn unfolded(connection: &mut AsyncPgConnection, limit: usize) -> Result<Vec<OrderId>, Failure> {
+async fn unfolded(
+    connection: &mut AsyncPgConnection,
+    limit: usize,
+) -> Result<Vec<OrderId>, Failure> {
     let unfolded = orders::table.filter(Unfolded::up_to(limit)).order(orders::id);
     let ids: Vec<i64> = Prepared(unfolded.select(orders::id)).get_results(connection).await?;
     Ok(ids.into_iter().map(OrderId).collect())

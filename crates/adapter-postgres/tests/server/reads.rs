@@ -19,7 +19,12 @@ use super::{PostgresStore, create, outsider, sessions, sql_without_statistics, s
 
 /// Returns the question for the newest orders.
 fn newest() -> PageQuery {
-    PageQuery { filter: ListFilter::default(), limit: 20, cursor: Cursor::Newest, cursor_starts: None }
+    PageQuery {
+        filter: ListFilter::default(),
+        limit: 20,
+        cursor: Cursor::Newest,
+        cursor_starts: None,
+    }
 }
 
 async fn page_of(store: &PostgresStore, owner: Owner, query: &PageQuery) -> Vec<i64> {

@@ -513,12 +513,8 @@ async fn filters_find_orders_wherever_they_are() {
 /// A page tells where it stopped. The next pages go on there, and find every order.
 async fn pages_stop(store: &SqliteStore, filter: &ListFilter, expected: &[Stop<'_>]) {
     for (cursor, expected, has_older, has_newer, stopped_at) in expected {
-        let query = PageQuery {
-            filter: filter.clone(),
-            limit: 1,
-            cursor: *cursor,
-            cursor_starts: None,
-        };
+        let query =
+            PageQuery { filter: filter.clone(), limit: 1, cursor: *cursor, cursor_starts: None };
         let page = OrderReader::page(store, LIVE, &query).await.unwrap().unwrap();
         let ids: Vec<_> = page.items.iter().map(|order| order.stored.id.0).collect();
         let stopped = page.stopped_at.map(|at| at.id);
@@ -599,7 +595,8 @@ async fn late_orders_are_found_behind_signed_ones() {
     many_orders(&directory, 12_287);
     let signed = "UPDATE orders SET status = 'SIGNED' WHERE id > 1";
     outsider(&path(&directory)).batch_execute(signed).unwrap();
-    let attention = |code| Some(AttentionFilter { codes: vec![code], now: NOW + Duration::weeks(9) });
+    let attention =
+        |code| Some(AttentionFilter { codes: vec![code], now: NOW + Duration::weeks(9) });
     let filter = |code| ListFilter { attention: attention(code), ..ListFilter::default() };
     let found = [(Cursor::Newest, &[1][..], false, false, None)];
     pages_stop(&store, &filter(Attention::NoResult), &found).await;

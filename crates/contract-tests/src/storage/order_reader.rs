@@ -33,12 +33,7 @@ use crate::{
 
 /// Returns the question for the newest orders.
 fn newest(limit: usize) -> PageQuery {
-    PageQuery {
-        filter: ListFilter::default(),
-        limit,
-        cursor: Cursor::Newest,
-        cursor_starts: None,
-    }
+    PageQuery { filter: ListFilter::default(), limit, cursor: Cursor::Newest, cursor_starts: None }
 }
 
 /// Returns the question for the newest orders with a file number.

@@ -321,7 +321,8 @@ mod tests {
                 [("SIGNED", filter.asks_for_signed()), ("NEW", filter.asks_for_open())]
             {
                 let order = order(|details| details["scanbacksRequired"] = json!(true));
-                let stored = StoredOrder { order, ..in_status(status, code == Attention::Unconfirmed) };
+                let stored =
+                    StoredOrder { order, ..in_status(status, code == Attention::Unconfirmed) };
                 let number = usize::from(code != Attention::NoDocuments);
                 let papers = counts(number, number, 0);
                 assert_eq!(filter.matches(&stored, papers), is_asked, "{code:?} {status}");

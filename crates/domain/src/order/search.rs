@@ -325,9 +325,12 @@ mod tests {
         ] {
             assert!(finds(&order_with(&[("signerName", stored)]), asked), "{stored}: {asked}");
         }
-        for (stored, asked) in [("GF-2026-114", "gf 2026 114"), ("GF 2026 114", "GF-2026-114"),
-            ("GF 2026-114", "gf/2026/114"), ("GF-2026-114", "GF-2026-114")]
-        {
+        for (stored, asked) in [
+            ("GF-2026-114", "gf 2026 114"),
+            ("GF 2026 114", "GF-2026-114"),
+            ("GF 2026-114", "gf/2026/114"),
+            ("GF-2026-114", "GF-2026-114"),
+        ] {
             assert!(finds(&order_with(&[("fileNumber", stored)]), asked), "{stored}: {asked}");
         }
         // The parts stand side by side, so numbers stay precise.

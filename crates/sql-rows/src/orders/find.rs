@@ -20,7 +20,7 @@ use domain::{
     order::{
         FileNumber, OrderStatus,
         attention::{Attention, AttentionFilter},
-        search::{SearchedText, SearchedWord},
+        search::{SearchedName, SearchedText, SearchedWord},
     },
     ports::ListFilter,
 };
@@ -101,7 +101,7 @@ pub struct Matching {
     signing_service: Option<i64>,
     client_name: Option<String>,
     notary: Option<String>,
-    /// Of a name with parts, as [`SearchedName::joined`](domain::order::search::SearchedName::joined) has it.
+    /// Of a name with parts: see [`SearchedName::joined`].
     joined_notary: Option<String>,
     /// The last date of an order that may be late.
     late_until: Option<String>,
@@ -148,8 +148,8 @@ impl Matching {
             search: search.as_ref().map(SearchedText::words).unwrap_or_default().to_vec(),
             signing_service: signing_service.map(|service| service.0),
             client_name: client_name.clone(),
-            notary: notary.as_ref().and_then(|name| name.folded()).map(str::to_owned),
-            joined_notary: notary.as_ref().and_then(|name| name.joined()),
+            notary: notary.as_ref().and_then(SearchedName::folded).map(str::to_owned),
+            joined_notary: notary.as_ref().and_then(SearchedName::joined),
             late_until: attention.as_ref().map(|it| Attention::last_date(it.now).to_string()),
             late_in: signed(attention.as_ref().is_some_and(|it| !it.asks_for_open())),
             never_late_in: signed(attention.as_ref().is_some_and(|it| !it.asks_for_signed())),

@@ -250,8 +250,7 @@ async fn walk_has_each_order_that_matches_throughout_once(kind: Kind) {
         for looks in &sides.steady {
             let is_found = found.contains(&looks.id);
             if query.matches(looks) {
-                let is_in_range =
-                    relation == "next" || query.by_appointment || looks.id > middle;
+                let is_in_range = relation == "next" || query.by_appointment || looks.id > middle;
                 assert_eq!(is_found, is_in_range, "{path}: {looks:?} {found:?}");
                 found_some += usize::from(is_found);
             } else if query.updated_after.is_none() {
