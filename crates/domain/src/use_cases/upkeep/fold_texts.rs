@@ -38,6 +38,10 @@ impl FoldTexts {
                 Ok(()) => {}
                 Err(error) if !error.may_be_of_data() => return Err(error),
                 Err(error) if part.len() == 1 => {
+                    // A change of the order may have been in the way.
+                    if self.admin.fold_texts(part).await.is_ok() {
+                        continue;
+                    }
                     self.admin.keep_texts(*first).await?;
                     kept.push((*first, error));
                 }
