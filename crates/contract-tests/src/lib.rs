@@ -260,6 +260,8 @@ macro_rules! contract {
             filters_find_the_orders_that_match, search_finds_a_part_of_a_text,
             search_finds_words_of_every_text, notary_is_found_whoever_assigns_it,
             texts_of_the_version_before_are_folded, folding_leaves_erased_orders_alone,
+            order_whose_texts_cannot_be_stored_keeps_them,
+            agenda_goes_on_at_the_place_of_its_cursor, dashes_and_blanks_between_parts_are_alike,
             filters_find_orders_of_the_other_side, late_orders_are_found,
             appointments_are_listed_by_their_start, page_tells_the_newest_change_and_note, changed_order_is_found_by_its_new_values,
             orders_have_the_names_of_now, history_is_read_in_pages, notes_are_read_in_pages,

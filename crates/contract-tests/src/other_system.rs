@@ -29,6 +29,9 @@ pub trait OtherSystem: Send + Sync {
     /// Damages the record of an order, so that no port can read it.
     async fn damage_order(&self, id: OrderId);
 
+    /// Lets no two orders have a word in what a search looks at.
+    async fn let_one_order_have(&self, word: &'static str);
+
     /// Gives each event a type that only a newer version of the service knows.
     async fn make_events_unknown(&self);
 

@@ -68,6 +68,13 @@ impl<Sql: Fn(&str) -> Vec<String> + Send + Sync> OtherSystem for SqlTables<Sql> 
         self.update(id, "details = '{}'");
     }
 
+    async fn let_one_order_have(&self, word: &'static str) {
+        let has_word = format!("replace(search_text, '{word}', '') <> search_text");
+        (self.0)(&format!(
+            "CREATE UNIQUE INDEX one_word ON orders ((CASE WHEN {has_word} THEN 1 END))"
+        ));
+    }
+
     async fn make_events_unknown(&self) {
         (self.0)("UPDATE events SET type = 'order.unknown'");
     }

@@ -9,7 +9,7 @@ use diesel::{
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{
     api_key::Owner,
-    ports::{ListFilter, ListedOrder, Page, PageQuery},
+    ports::{ListFilter, ListPlace, ListedOrder, Page, PageQuery},
 };
 use sql_rows::{
     Prepared, Utc,
@@ -116,7 +116,7 @@ async fn find(
     filter: &ListFilter,
     (span, descends): (&Span, bool),
     limit: usize,
-) -> Result<(Vec<ListedOrder>, Option<i64>), Failure> {
+) -> Result<(Vec<ListedOrder>, Option<ListPlace>), Failure> {
     let Some(mut left) = filter.walked_orders() else {
         let list = OrderList { owner: Some(owner), filter };
         let all = load(connection, list, &ids(span), |orders| orders, descends, limit).await?;
@@ -141,7 +141,7 @@ async fn find(
         match last {
             Some(last) if orders.len() < limit => {
                 if left == 0 {
-                    return Ok((orders, Some(last.id)));
+                    return Ok((orders, Some(last.told(filter.by_appointment))));
                 }
                 span = walk.behind(last);
             }
@@ -167,7 +167,7 @@ async fn matching(
 /// Begins a transaction whose statements see one state: no erasure between them moves the end of a walk.
 const SNAPSHOT: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 
-/// Returns a page of an owner's orders; `None` if the cursor is no order of the owner.
+/// Returns a page of an owner's orders; `None` if the cursor has no start and is no order of the owner.
 ///
 /// Toward newer orders, a page ends at the horizon: no order can appear before it any more.
 pub(crate) async fn page(
@@ -178,9 +178,15 @@ pub(crate) async fn page(
     let by_appointment = query.filter.by_appointment;
     let mut at = None;
     if let Some(id) = PageRanges::order_at(&query.cursor) {
-        let own = orders::table.find(id).filter(is_order_of(owner)).select(starts());
-        let own: Option<Utc> = Prepared(own).get_result(connection).await.optional()?;
-        let Some(starts) = own else { return Ok(None) };
+        let starts = match query.cursor_starts {
+            Some(starts) => Utc(starts),
+            None => {
+                let own = orders::table.find(id).filter(is_order_of(owner)).select(starts());
+                let own: Option<Utc> = Prepared(own).get_result(connection).await.optional()?;
+                let Some(starts) = own else { return Ok(None) };
+                starts
+            }
+        };
         at = Some(Place::of(by_appointment, starts, id));
     }
     let mut ranges = PageRanges::of(&query.cursor, at, by_appointment);

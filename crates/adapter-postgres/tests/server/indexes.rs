@@ -88,7 +88,7 @@ async fn calls_use_indexes() {
     assert_eq!(store.begin(&mails, NOW, 200).await.unwrap().len(), 64);
     for file_number in [None, Some("M-1".to_owned())] {
         let filter = ListFilter { file_number, ..ListFilter::default() };
-        let query = PageQuery { filter, limit: 20, cursor: Cursor::Newest };
+        let query = PageQuery { filter, limit: 20, cursor: Cursor::Newest, cursor_starts: None };
         OrderReader::page(&store, Owner::client(ClientId(1), true), &query).await.unwrap().unwrap();
     }
 
@@ -101,13 +101,13 @@ async fn calls_use_indexes() {
         ListFilter { updated_after: Some(NOW + Duration::days(400_000)), ..default() },
         ListFilter { by_appointment: true, statuses: vec![OrderStatus::SIGNED], ..default() },
     ] {
-        let query = PageQuery { filter, limit: 20, cursor: Cursor::Newest };
+        let query = PageQuery { filter, limit: 20, cursor: Cursor::Newest, cursor_starts: None };
         OrderReader::page(&store, Owner::client(ClientId(1), true), &query).await.unwrap().unwrap();
         let service = Owner { party: Party::Service(SigningServiceId(1)), is_test: true };
         OrderReader::page(&store, service, &query).await.unwrap().unwrap();
     }
 
-    assert_eq!(store.fold_texts(10).await.unwrap(), 0);
+    assert_eq!(store.unfolded(10).await.unwrap(), []);
 
     drop(store);
     until("the sessions of the store have ended", async || super::sessions(&outsider).await.0 == 0)

@@ -151,7 +151,7 @@ async fn every_call(store: &PostgresStore) {
     let cursor = Cursor::NewerThan(order);
     let (created_after, created_before) = (Some(NOW), Some(NOW));
     let filter = ListFilter { created_after, created_before, ..ListFilter::default() };
-    let page = PageQuery { filter, limit: 1, cursor };
+    let page = PageQuery { filter, limit: 1, cursor, cursor_starts: None };
     OrderReader::page(store, LIVE, &page).await.unwrap().unwrap();
     OrderAdmin::list(store, &OrderFilter::default(), None, 1).await.unwrap();
     store.created_before(NOW, OrderId(0), 1).await.unwrap();

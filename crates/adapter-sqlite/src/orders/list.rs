@@ -7,7 +7,7 @@ use diesel::{
 };
 use domain::{
     api_key::Owner,
-    ports::{ListFilter, ListedOrder, Page, PageQuery},
+    ports::{ListFilter, ListPlace, ListedOrder, Page, PageQuery},
 };
 use sql_rows::{
     Prepared, Utc,
@@ -99,7 +99,7 @@ fn find(
     (span, descends): (&Span, bool),
     limit: usize,
     pace: Pace<'_>,
-) -> Result<(Vec<ListedOrder>, Option<i64>), Failure> {
+) -> Result<(Vec<ListedOrder>, Option<ListPlace>), Failure> {
     let Some(mut left) = filter.walked_orders() else {
         if filter.file_number.is_some() {
             let list = OrderList { owner: Some(owner), filter };
@@ -128,7 +128,7 @@ fn find(
         match last {
             Some(last) if orders.len() < limit => {
                 if left == 0 {
-                    return Ok((orders, Some(last.id)));
+                    return Ok((orders, Some(last.told(filter.by_appointment))));
                 }
                 span = walk.behind(last);
             }
@@ -154,7 +154,7 @@ fn matching(
     Ok(listed(rows, filter.by_appointment, descends, limit)?)
 }
 
-/// Returns a page of an owner's orders; `None` if the cursor is no order of the owner. Orders are
+/// Returns a page of an owner's orders; `None` if the cursor has no start and is no order of the owner. Orders are
 /// committed in the order of their identifiers, so a page toward newer orders misses none.
 pub(crate) fn page(
     connection: &mut SqliteConnection,
@@ -165,9 +165,15 @@ pub(crate) fn page(
     let by_appointment = query.filter.by_appointment;
     let mut at = None;
     if let Some(id) = PageRanges::order_at(&query.cursor) {
-        let own = orders::table.find(id).filter(is_order_of(owner)).select(starts());
-        let own: Option<Utc> = Prepared(own).get_result(connection).optional()?;
-        let Some(starts) = own else { return Ok(None) };
+        let starts = match query.cursor_starts {
+            Some(starts) => Utc(starts),
+            None => {
+                let own = orders::table.find(id).filter(is_order_of(owner)).select(starts());
+                let own: Option<Utc> = Prepared(own).get_result(connection).optional()?;
+                let Some(starts) = own else { return Ok(None) };
+                starts
+            }
+        };
         at = Some(Place::of(by_appointment, starts, id));
     }
     let ranges = PageRanges::of(&query.cursor, at, by_appointment);

@@ -6,6 +6,7 @@ use domain::{
         accesses::watch_accesses::{AccessAlert, AccessStep},
         deliveries::dispatch_events::Dispatched,
         rejected::tell_rejected::RejectedMail,
+        upkeep::fold_texts::KeptTexts,
         webhooks::watch_webhooks::WatchStep,
     },
     webhook::{DisabledBy, EndpointId},
@@ -25,6 +26,17 @@ pub(super) fn with<T: 'static>(
 pub(super) fn old_mails(removed: usize) {
     if removed > 0 {
         tracing::info!(removed, "old mails removed from the mail drop");
+    }
+}
+
+/// Reports orders that a search does not find by all of their words.
+pub(super) fn kept_texts(kept: KeptTexts) {
+    for (order_id, error) in kept {
+        tracing::warn!(
+            order_id = order_id.0,
+            error = error_chain(&error),
+            "the texts for searches of an order cannot be stored; a search finds it by its texts of before"
+        );
     }
 }
 

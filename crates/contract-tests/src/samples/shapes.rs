@@ -97,7 +97,8 @@ where
                     ..numbers.filter()
                 };
                 let (limit, cursor) = (numbers.limit(), numbers.cursor(OrderId));
-                let query = PageQuery { filter, limit, cursor };
+                let cursor_starts = numbers.coin().then_some(NOW);
+                let query = PageQuery { filter, limit, cursor, cursor_starts };
                 OrderReader::page(store, owner, &query).await.map(drop).unwrap();
             }
             1 | 2 => {

@@ -135,7 +135,7 @@ impl PutOrder {
     async fn decide(&self, owner: Owner, file_number: &str) -> Result<Upsert, OrderError> {
         let file_number = Some(file_number.to_owned());
         let filter = ListFilter { file_number, ..ListFilter::default() };
-        let query = PageQuery { filter, limit: 1, cursor: Cursor::Newest };
+        let query = PageQuery { filter, limit: 1, cursor: Cursor::Newest, cursor_starts: None };
         let page = self.change.reader.page(owner, &query).await?;
         let newest = page.and_then(|page| page.items.into_iter().next());
         let newest = newest.as_ref().map(|order| (order.stored.id, &order.stored.status));

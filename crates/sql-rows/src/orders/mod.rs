@@ -22,7 +22,10 @@ use domain::{
 };
 use time::Date;
 
-use self::places::{Found, Place, STARTS};
+use self::{
+    find::ListBackend,
+    places::{Found, Place, STARTS},
+};
 use crate::{
     Instant, OneOf, Unreadable, Utc,
     documents::{DocumentRow, is_signed, stored_position},
@@ -220,6 +223,11 @@ pub fn unfolded_order(id: i64, version: Utc) -> _ {
     orders::table
         .filter(orders::id.eq(id).and(orders::updated_at.eq(version)))
         .filter(orders::erased_at.is_null())
+}
+
+/// Selects the text of an order as it is, marked by [`FOLDED`], a line end.
+pub fn kept_text<DB: ListBackend>() -> SqlLiteral<Nullable<Text>> {
+    sql(&format!("{} || search_text", DB::LINE_END))
 }
 
 /// The columns that a search and lists look at, for an order that was written without them.
@@ -431,7 +439,7 @@ impl ListedRow {
             .map(|count| usize::try_from(count).unwrap_or_default());
         let counts = DocumentCounts { documents, fetched, unfetched, signed };
         let stored = self.order.known(Vec::new(), known_on)?.whole();
-        Ok(stored.map(|stored| ListedOrder { stored, counts, news: None }))
+        Ok(stored.map(|stored| ListedOrder { stored, counts, news: None, listed_at: None }))
     }
 }
 
@@ -496,7 +504,8 @@ impl PageRow {
             .zip(note_author)
             .map(|(at, author)| (at.0, Actor::from_name(&author).unwrap_or(Actor::Database)));
         let news = Some(OrderNews { change: change.unwrap_or_else(created), note });
-        Ok(Some(Found { place, order: ListedOrder { news, ..listed } }))
+        let listed_at = by_appointment.then_some(place.starts.0);
+        Ok(Some(Found { place, order: ListedOrder { news, listed_at, ..listed } }))
     }
 }
 
