@@ -24,7 +24,7 @@ use crate::{
 
 /// The tables of a copy. A row comes after the rows to which it refers. The installation is left out: the
 /// copy is another one.
-pub const EXPORTED_TABLES: [&str; 19] = [
+pub const EXPORTED_TABLES: [&str; 20] = [
     "signing_services",
     "api_keys",
     "key_events",
@@ -43,6 +43,7 @@ pub const EXPORTED_TABLES: [&str; 19] = [
     "accesses",
     "access_runs",
     "order_feed",
+    "order_feed_epochs",
     "rejected_requests",
 ];
 

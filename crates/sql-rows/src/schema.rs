@@ -307,3 +307,12 @@ diesel::table! {
         documents -> Text,
     }
 }
+
+diesel::table! {
+    order_feed_epochs (epoch) {
+        epoch -> BigInt,
+        database -> Text,
+        created -> BigInt,
+        changed -> BigInt,
+    }
+}

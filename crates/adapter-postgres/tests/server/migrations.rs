@@ -180,7 +180,7 @@ async fn missing_right_to_create_tables_is_named() {
 }
 
 /// The rights of a user that did not create the schema.
-const RIGHTS: [(&str, &[&str]); 24] = [
+const RIGHTS: [(&str, &[&str]); 25] = [
     ("__diesel_schema_migrations", &["SELECT"]),
     ("later_migrations", &["SELECT"]),
     ("installation", &["SELECT", "INSERT", "UPDATE"]),
@@ -190,6 +190,7 @@ const RIGHTS: [(&str, &[&str]); 24] = [
     ("order_notes", &["SELECT", "INSERT", "UPDATE"]),
     ("order_feed", &["SELECT", "UPDATE", "DELETE"]),
     ("order_feed_position", &["SELECT", "UPDATE"]),
+    ("order_feed_epochs", &["SELECT", "INSERT"]),
     ("signing_services", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
     ("documents", &["SELECT", "INSERT", "DELETE"]),
     ("uploads", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
