@@ -112,7 +112,7 @@ async fn resent_orders_are_created_once_and_amended_after_that() {
 const ORDERS: usize = 200;
 
 /// Returns every order that a mirror has, by its number.
-fn mirrored(state: &Path) -> BTreeMap<i64, Value> {
+pub(super) fn mirrored(state: &Path) -> BTreeMap<i64, Value> {
     let orders: Vec<Value> = if state.join("mirror.json").exists() {
         let mirror: Value =
             serde_json::from_slice(&fs::read(state.join("mirror.json")).unwrap()).unwrap();
@@ -146,7 +146,7 @@ fn outdate(state: &Path) {
 }
 
 /// Reads every order of the list.
-async fn listed(app: &TestApp) -> BTreeMap<i64, Value> {
+pub(super) async fn listed(app: &Api) -> BTreeMap<i64, Value> {
     let (mut orders, mut after) = (BTreeMap::new(), String::new());
     loop {
         let page = app.read(&format!("/api/order?limit=100{after}")).await;
