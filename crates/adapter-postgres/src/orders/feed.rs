@@ -21,8 +21,7 @@ use domain::{
 use sql_rows::{
     Instant, Utc,
     order_feed::{
-        EpochRow, FORGET_ERASURES, FeedRow, Ranges::OfRows, changes, creations,
-        IS_KEPT, Kept,
+        EpochRow, FORGET_ERASURES, FeedRow, IS_KEPT, Kept, Ranges::OfRows, changes, creations,
     },
     orders::party_column,
     row_limit,

@@ -101,7 +101,8 @@ impl OrderReader for PostgresStore {
         owner: Owner,
         file_number: &str,
     ) -> Result<Option<(OrderId, OrderStatus)>, StoreError> {
-        let filter = ListFilter { file_number: Some(file_number.to_owned()), ..ListFilter::default() };
+        let filter =
+            ListFilter { file_number: Some(file_number.to_owned()), ..ListFilter::default() };
         let newest = async move |connection: &mut AsyncPgConnection| {
             list::newest(connection, owner, &filter).await
         };

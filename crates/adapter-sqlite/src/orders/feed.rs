@@ -19,8 +19,7 @@ use domain::{
 use sql_rows::{
     Instant, Prepared, Utc,
     order_feed::{
-        EpochRow, FORGET_ERASURES, FeedRow, Ranges::OfColumns, changes,
-        creations, IS_KEPT, Kept,
+        EpochRow, FORGET_ERASURES, FeedRow, IS_KEPT, Kept, Ranges::OfColumns, changes, creations,
     },
     orders::party_column,
     row_limit,

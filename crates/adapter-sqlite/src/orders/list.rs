@@ -80,8 +80,7 @@ pub(super) fn newest(
     let mut newest: Option<(i64, String)> = None;
     for part in parts(list, &(0..=i64::MAX), true) {
         let part = part.select((orders::id, orders::status)).limit(1);
-        let found: Option<(i64, String)> =
-            Prepared(part).get_result(connection).optional()?;
+        let found: Option<(i64, String)> = Prepared(part).get_result(connection).optional()?;
         newest = newest.max(found);
     }
     Ok(newest.map(known_status).transpose()?)

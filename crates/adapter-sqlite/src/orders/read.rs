@@ -105,7 +105,8 @@ impl OrderReader for SqliteStore {
         owner: Owner,
         file_number: &str,
     ) -> Result<Option<(OrderId, OrderStatus)>, StoreError> {
-        let filter = ListFilter { file_number: Some(file_number.to_owned()), ..ListFilter::default() };
+        let filter =
+            ListFilter { file_number: Some(file_number.to_owned()), ..ListFilter::default() };
         self.read_orders(move |connection| list::newest(connection, owner, &filter)).await
     }
 

@@ -191,7 +191,8 @@ mod tests {
         assert_eq!("17-42".parse(), Ok(place(17, 42)), "before there were epochs");
         assert_eq!(later.to_string(), "17-42-7");
         for text in [
-            "", "-", "1", "1-", "-1-2", "1--2", "1-2-", "1-2-0", "1-2-03", "1-2-3-4", "01-2", "+1-2", " 1-2", "1-x",
+            "", "-", "1", "1-", "-1-2", "1--2", "1-2-", "1-2-0", "1-2-03", "1-2-3-4", "01-2",
+            "+1-2", " 1-2", "1-x",
         ] {
             assert_eq!(text.parse::<FeedCursor>(), Err(NoFeedCursor), "{text}");
         }

@@ -6,8 +6,8 @@ use crate::{
     api_key::{ApiKey, Owner},
     idempotency::{Answered, Attempt},
     order::{
-        OrderChange, OrderId, OrderRequest, ParsedOrder, READ_HISTORY, Refusal, StoredOrder, Upsert,
-        change::Amendment,
+        OrderChange, OrderId, OrderRequest, ParsedOrder, READ_HISTORY, Refusal, StoredOrder,
+        Upsert, change::Amendment,
     },
     ports::{Cursor, HistoryQuery, ListedOrder, WriteError},
     precondition::OrderPrecondition,

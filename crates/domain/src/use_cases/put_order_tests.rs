@@ -12,9 +12,7 @@ use crate::{
     duplicate_window::DuplicateWindow,
     idempotency::{Fingerprint, KeyUse},
     order::{Actor, ChangeKind, OrderChange, OrderCommand, OrderStatus},
-    ports::{
-        Changed, HistoryEntry, HistoryId, MaybeErased, NewOrder, OrderCommandRequest, Page,
-    },
+    ports::{Changed, HistoryEntry, HistoryId, MaybeErased, NewOrder, OrderCommandRequest, Page},
     request::ViolationCode,
     test_support::{
         Mocks, access_facts, api_key, attempt, clock, document, minimal_request, stored_order,

@@ -13,7 +13,8 @@ use domain::{
     duplicate_window::DuplicateWindow,
     idempotency::IdempotentRequest,
     order::{
-        Actor, ChangeKind, DocumentId, FileNumber, Names, Notary, Order, OrderId, OrderStatus, StoredOrder,
+        Actor, ChangeKind, DocumentId, FileNumber, Names, Notary, Order, OrderId, OrderStatus,
+        StoredOrder,
         record::OrderColumns,
         search::{FOLDED, notary_text, searched_text},
     },
@@ -518,7 +519,10 @@ impl PendingOrder {
 
     /// Returns the forms in which orders may have the file number.
     pub fn forms(&self) -> impl Iterator<Item = &str> {
-        [Some(&self.row.file_number), self.other_number.as_ref()].into_iter().flatten().map(String::as_str)
+        [Some(&self.row.file_number), self.other_number.as_ref()]
+            .into_iter()
+            .flatten()
+            .map(String::as_str)
     }
 }
 

@@ -244,7 +244,8 @@ async fn mirror_is_equal_to_the_database_after_load_and_kills() {
     let found = mirrored(state.path());
     assert_eq!(found, listed(&kept).await);
     let status = "SELECT id || ' ' || status FROM orders WHERE erased_at IS NULL ORDER BY id";
-    let status_of = |(id, order): (&i64, &Value)| format!("{id} {}", order["order_status"].as_str().unwrap());
+    let status_of =
+        |(id, order): (&i64, &Value)| format!("{id} {}", order["order_status"].as_str().unwrap());
     assert_eq!(found.iter().map(status_of).collect::<Vec<_>>(), wiring.lines(status));
     assert!(erased.iter().all(|id| !found.contains_key(id)), "{erased:?}");
     let entries = wiring.lines("SELECT count(*) FROM order_feed");
