@@ -101,11 +101,11 @@ struct State {
 impl ChangeFeed for PostgresStore {
     async fn begin_epoch(&self, at: OffsetDateTime) -> Result<(), StoreError> {
         // Most starts write nothing.
-        let next = async |connection: &mut AsyncPgConnection| next_epoch(connection, at).await;
+        let next = async move |connection: &mut AsyncPgConnection| next_epoch(connection, at).await;
         if self.read(next).await?.is_none() {
             return Ok(());
         }
-        let begin = async |connection: &mut AsyncPgConnection| {
+        let begin = async move |connection: &mut AsyncPgConnection| {
             sql_query(LOCK).execute(connection).await?;
             if let Some(next) = next_epoch(connection, at).await? {
                 diesel::insert_into(order_feed_epochs::table)
@@ -166,7 +166,8 @@ impl ChangeFeed for PostgresStore {
                 let [before, behind] = LAST_WITHIN;
                 let last = sql::<BigInt>(before).bind::<BigInt, _>(created.0).sql(behind);
                 let last = async move |connection: &mut AsyncPgConnection| {
-                    Ok(Prepared(last).get_result(connection).await?)
+                    let last: i64 = Prepared(last).get_result(connection).await?;
+                    Ok(last)
                 };
                 let changed = self.read_orders(last).await?;
                 return Ok(FeedCursor { created, changed, epoch });
