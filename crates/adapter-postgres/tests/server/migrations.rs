@@ -336,6 +336,7 @@ async fn start_needs_the_triggers() {
         ("order_notes", "order_notes_feed"),
         ("orders", "orders_announce"),
         ("orders", "orders_feed_erasure"),
+        ("orders", "orders_refuse_drawn"),
         ("idempotency_keys", "idempotency_keys_in_use"),
         ("orders", "orders_name_status"),
         ("orders", "orders_record_change"),

@@ -283,10 +283,10 @@ pub async fn place_behind_a_restored_backup_is_none(storage: &Storage) {
     for order in [later, other] {
         change(storage, add_note(order, Actor::Client, "y")).await;
     }
+    let (after, end) = read(storage, LIVE, begun, 3).await;
     for place in lost {
         assert_eq!(storage.feed.page(LIVE, place, 10).await.unwrap(), None, "{place}");
     }
-    let (after, end) = read(storage, LIVE, begun, 3).await;
     assert_eq!(after, read(storage, LIVE, restored, 3).await.0);
     assert_eq!((after.len(), end.epoch), (4, restored.epoch));
     assert_eq!(all(storage, LIVE).await.len(), 6);
