@@ -130,7 +130,7 @@ async fn change_by_sql(wiring: &Wiring, load: &Load, is_over: &AtomicBool) -> By
             "INSERT INTO orders (file_number, holds_file_number, {COLUMNS}) \
             SELECT 'SQL-{number}', true, {COLUMNS} FROM orders WHERE id = {ANY}"
         );
-        let creates = number % 3 == 0;
+        let creates = number.is_multiple_of(3);
         let statement = if creates { create } else { update };
         assert!(block_in_place(|| session.run(&format!("BEGIN; {statement}"))), "{statement}");
         for _ in 0..5 {
