@@ -53,7 +53,8 @@ macro_rules! contract {
             window_of_zero_makes_no_duplicate, file_numbers_are_compared_exactly,
             duplicate_writes_nothing, one_of_concurrent_orders_is_created,
             one_of_concurrent_orders_after_the_newest_is_created,
-            order_follows_only_the_newest_of_its_client, amendment_is_stored_under_its_key,
+            order_follows_only_the_newest_of_its_client, order_follows_only_one_that_takes_no_changes,
+            file_number_in_another_form_is_in_use, amendment_is_stored_under_its_key,
             creating_an_order_adopts_its_uploads, order_with_swept_upload_is_rejected,
             test_and_real_orders_do_not_share_file_numbers,
             order_whose_record_cannot_be_read_changes_all_the_same,
@@ -272,8 +273,9 @@ macro_rules! contract {
         $crate::obligations!(change_feed, $fixture;
             every_kind_of_change_is_in_the_feed_once, pages_have_every_entry_once,
             feed_has_the_orders_of_its_owner, erased_order_leaves_its_erasure_alone,
-            now_is_behind_every_change, place_that_never_was_is_none, old_erasures_leave_the_feed,
-            poller_misses_no_concurrent_change,
+            now_is_behind_every_change, place_that_never_was_is_none,
+            place_behind_a_restored_backup_is_none, one_of_concurrent_starts_begins_the_epoch,
+            old_erasures_leave_the_feed, poller_misses_no_concurrent_change,
         );
     };
     (order_admin, $fixture:expr) => {

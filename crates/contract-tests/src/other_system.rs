@@ -32,6 +32,12 @@ pub trait OtherSystem: Send + Sync {
     /// Lets no two orders have a word in what a search looks at.
     async fn let_one_order_have(&self, word: &'static str);
 
+    /// Makes the epochs of the feed those of another database, as after a restore of a backup.
+    async fn make_epochs_foreign(&self);
+
+    /// Writes the file number of an order in the decomposed form, as version 0.1.0 does if the client sends it so.
+    async fn decompose_file_number(&self, id: OrderId);
+
     /// Gives each event a type that only a newer version of the service knows.
     async fn make_events_unknown(&self);
 

@@ -75,6 +75,15 @@ impl<Sql: Fn(&str) -> Vec<String> + Send + Sync> OtherSystem for SqlTables<Sql> 
         ));
     }
 
+    async fn make_epochs_foreign(&self) {
+        (self.0)("UPDATE order_feed_epochs SET database = 'another'");
+    }
+
+    async fn decompose_file_number(&self, id: OrderId) {
+        let decomposed = "replace(file_number, '\u{e9}', 'e\u{301}')";
+        self.update(id, &format!("file_number = {decomposed}"));
+    }
+
     async fn make_events_unknown(&self) {
         (self.0)("UPDATE events SET type = 'order.unknown'");
     }

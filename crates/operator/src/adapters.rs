@@ -13,7 +13,7 @@ use adapter_sqlite::SqliteStore;
 use anyhow::{Context as _, Result, ensure};
 use domain::{
     ports::{
-        AccessLog, ApiKeyRepo, BlobStore, ChangeFeed, DatabaseTime, DeliveryQueue,
+        AccessLog, ApiKeyRepo, BlobStore, ChangeFeed, Clock as _, DatabaseTime, DeliveryQueue,
         IdempotencyLedger, InstallationRepo, Notifier, OrderAdmin, OrderReader, OrderRepo, Outbox,
         PersonRepo, RejectedLog, ServiceRepo, SessionRepo, UploadLedger, WebhookQueue, WebhookRepo,
         WebhookSender, error_chain,
@@ -32,7 +32,7 @@ use crate::{
     progress::Progress,
     secrets_key::secret_box,
     settings::{DATABASE, Database, Settings, checked},
-    system::Machine,
+    system::{Machine, SystemClock},
 };
 
 /// Describes rows whose parent is gone: the missing parent, and their number.
@@ -122,12 +122,15 @@ impl Storage {
         if settings.database_url.is_none() {
             create_data_dir(settings)?;
         }
-        Ok(match settings.database()? {
+        let storage = match settings.database()? {
             Database::Sqlite(path) => {
                 Self::on(open_sqlite(&path, settings.database_setting()).await?)
             }
             Database::Postgres(url) => Self::on(open_postgres(&url, settings, DATABASE).await?),
-        })
+        };
+        let begun = storage.feed.begin_epoch(SystemClock.now()).await;
+        begun.context(settings.database_setting())?;
+        Ok(storage)
     }
 
     fn on<Store>(store: Store) -> Self

@@ -316,6 +316,15 @@ diesel::table! {
 }
 
 diesel::table! {
+    order_feed_epochs (epoch) {
+        epoch -> BigInt,
+        database -> Text,
+        created -> BigInt,
+        changed -> BigInt,
+    }
+}
+
+diesel::table! {
     people (id) {
         id -> BigInt,
         party -> BigInt,

@@ -14,8 +14,8 @@ use domain::{
     notary::KnownNotaries,
     order::{DocumentId, OrderId, OrderStatus, READ_NOTES, StoredOrder},
     ports::{
-        Cursor, FoundOrder, HistoryEntry, HistoryId, HistoryQuery, ListedOrder, MaybeErased,
-        NoteQuery, NumberedNote, OrderReader, Page, PageQuery, StoreError,
+        Cursor, FoundOrder, HistoryEntry, HistoryId, HistoryQuery, ListFilter, ListedOrder,
+        MaybeErased, NoteQuery, NumberedNote, OrderReader, Page, PageQuery, StoreError,
     },
 };
 use sql_rows::{
@@ -95,6 +95,19 @@ impl OrderReader for PostgresStore {
         id: DocumentId,
     ) -> Result<Option<MaybeErased<StoredDocument>>, StoreError> {
         self.read_orders(async move |connection| document(connection, owner, id).await).await
+    }
+
+    async fn newest(
+        &self,
+        owner: Owner,
+        file_number: &str,
+    ) -> Result<Option<(OrderId, OrderStatus)>, StoreError> {
+        let filter =
+            ListFilter { file_number: Some(file_number.to_owned()), ..ListFilter::default() };
+        let newest = async move |connection: &mut AsyncPgConnection| {
+            list::newest(connection, owner, &filter).await
+        };
+        self.read_orders(newest).await
     }
 
     async fn page(&self, owner: Owner, query: &PageQuery) -> Result<Option<Page>, StoreError> {

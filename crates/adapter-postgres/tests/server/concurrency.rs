@@ -65,6 +65,30 @@ async fn locked_old_order_delays_only_the_order_that_takes_its_number() {
     locked.await.unwrap().unwrap();
 }
 
+/// Another system reinstates the order that a new one follows, and has not committed yet. The newest order holds the
+/// file number, or that of another client has taken it.
+#[tokio::test(flavor = "multi_thread")]
+async fn order_waits_for_a_change_of_the_one_that_it_follows() {
+    for holds in [true, false] {
+        let (store, database) = store().await;
+        let followed = store.create(&new_order("F-1", NOW), WINDOW).await.unwrap();
+        let (outsider, watcher) = (outsider(&database).await, outsider(&database).await);
+        database.sql(&format!(
+            "UPDATE orders SET status = 'DID_NOT_SIGN', holds_file_number = {holds}"
+        ));
+        outsider.batch_execute("BEGIN; UPDATE orders SET status = 'ASSIGNED'").await.unwrap();
+        let at = NOW + WINDOW.0;
+        let order = NewOrder { only_after: Some(Some(followed)), ..new_order("F-1", at) };
+        let creating = tokio::spawn(async move { store.create(&order, WINDOW).await });
+        until("the order waits", async || sessions(&watcher).await.1 == 1).await;
+        outsider.batch_execute("COMMIT").await.unwrap();
+        let outcome = creating.await.unwrap();
+        assert!(is_duplicate(&outcome), "{outcome:?}");
+        let left = "SELECT count(*) || ' ' || bool_and(holds_file_number) FROM orders";
+        assert_eq!(database.sql(left), format!("1 {holds}"));
+    }
+}
+
 /// Creates orders while another statement commits one with the file number `F-2`, for which they
 /// wait.
 async fn overtaken(
@@ -125,6 +149,7 @@ async fn one_of_the_orders_that_instances_create_after_the_newest_is_created() {
         assert_eq!(outcomes.iter().filter(is_barred).count(), 31, "{outcomes:?}");
         after = Some(*id);
         assert_eq!(database.sql("SELECT count(*) FROM orders"), round.to_string());
+        database.sql("UPDATE orders SET status = 'SIGNED' WHERE status <> 'SIGNED'");
     }
     assert_no_deadlock(&database);
 }

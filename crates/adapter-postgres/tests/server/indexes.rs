@@ -21,7 +21,7 @@ use super::{create, every_call, outsider, sql_without_statistics, store, until};
 const UNUSED: &str = "'documents_key_key', 'api_keys_pkey', 'key_events_pkey', \
     'order_changes_pkey', 'order_notes_pkey', 'signing_services_pkey', 'installation_pkey', \
     'later_migrations_pkey', 'webhook_deliveries_order', 'order_feed_pkey', 'order_feed_order', \
-    'order_feed_position_pkey'";
+    'order_feed_position_pkey', 'order_feed_epochs_pkey'";
 
 /// Adds ten thousand orders with a document, an event, a delivery, an API key and an idempotency
 /// key each.

@@ -16,8 +16,8 @@ use domain::{
     notary::KnownNotaries,
     order::{DocumentId, OrderId, OrderStatus, READ_NOTES, StoredOrder},
     ports::{
-        Cursor, FoundOrder, HistoryEntry, HistoryId, HistoryQuery, ListedOrder, MaybeErased,
-        NoteQuery, NumberedNote, OrderReader, Page, PageQuery, StoreError,
+        Cursor, FoundOrder, HistoryEntry, HistoryId, HistoryQuery, ListFilter, ListedOrder,
+        MaybeErased, NoteQuery, NumberedNote, OrderReader, Page, PageQuery, StoreError,
     },
 };
 use sql_rows::{
@@ -99,6 +99,16 @@ impl OrderReader for SqliteStore {
         id: DocumentId,
     ) -> Result<Option<MaybeErased<StoredDocument>>, StoreError> {
         self.read_orders(move |connection| document(connection, owner, id)).await
+    }
+
+    async fn newest(
+        &self,
+        owner: Owner,
+        file_number: &str,
+    ) -> Result<Option<(OrderId, OrderStatus)>, StoreError> {
+        let filter =
+            ListFilter { file_number: Some(file_number.to_owned()), ..ListFilter::default() };
+        self.read_orders(move |connection| list::newest(connection, owner, &filter)).await
     }
 
     async fn page(&self, owner: Owner, query: &PageQuery) -> Result<Option<Page>, StoreError> {

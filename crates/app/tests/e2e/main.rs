@@ -45,6 +45,7 @@ mod docs {
     mod in_step;
     mod kubernetes;
     mod manual;
+    mod mirror_under_load;
     mod monitoring;
     mod packaging;
     mod quick_start;

@@ -13,7 +13,8 @@ use domain::{
     duplicate_window::DuplicateWindow,
     idempotency::IdempotentRequest,
     order::{
-        Actor, ChangeKind, DocumentId, Names, Notary, Order, OrderId, OrderStatus, StoredOrder,
+        Actor, ChangeKind, DocumentId, FileNumber, Names, Notary, Order, OrderId, OrderStatus,
+        StoredOrder,
         record::OrderColumns,
         search::{FOLDED, notary_text, searched_text},
     },
@@ -522,16 +523,21 @@ pub struct PendingOrder {
     /// An order created at this instant or before does not bar the file number.
     pub window_opens_at: Utc,
     /// The last identifier that an order of the client with the file number may have; 0 if there must be none.
-    /// `None`: any order may be there.
+    /// `None`: any order may be there. That order must still be one of [`ended`].
     pub only_after: Option<i64>,
+    /// Another form of the file number in which orders may have it.
+    pub other_number: Option<String>,
 }
 
 impl PendingOrder {
     /// Returns the rows of an order. Fails if a value does not fit its column.
     pub fn new(new: &NewOrder, window: DuplicateWindow) -> Result<Self, Cause> {
         let documents = (0..).zip(&new.documents);
+        let row = OrderRow::new(new)?;
+        let mut forms = FileNumber::stored_forms(&row.file_number).into_iter();
         Ok(Self {
-            row: OrderRow::new(new)?,
+            other_number: forms.nth(1),
+            row,
             found_by: FoundBy::of(&new.order),
             documents: documents
                 .map(|(position, document)| DocumentRow::new(position, document))
@@ -541,4 +547,17 @@ impl PendingOrder {
             only_after: new.only_after.map(|after| after.map_or(0, |order| order.0)),
         })
     }
+
+    /// Returns the forms in which orders may have the file number.
+    pub fn forms(&self) -> impl Iterator<Item = &str> {
+        [Some(&self.row.file_number), self.other_number.as_ref()]
+            .into_iter()
+            .flatten()
+            .map(String::as_str)
+    }
+}
+
+/// Returns the statuses in which an order takes no changes of its client any more, so that another one may follow it.
+pub fn ended() -> Vec<String> {
+    update::names(&[&OrderStatus::FINAL[..], &OrderStatus::OVER].concat())
 }

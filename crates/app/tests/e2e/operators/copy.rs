@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
     harness::documents::{assert_documents_are_left, work_on_documents},
@@ -103,8 +103,16 @@ async fn copied_database_serves_the_same_service() {
         [(first, "status"), (first, "note_added"), (first, "status"), (third, "created")];
     assert_eq!(later, expected);
     let whole = service.read("/api/order/changes?limit=100").await;
-    let before = changes["data"].as_array().unwrap();
-    assert_eq!(whole["data"].as_array().unwrap()[..before.len()], before[..]);
+    // Its cursors are of another epoch.
+    let without_cursors = |page: &Value| -> Vec<Value> {
+        let mut entries = page["data"].as_array().unwrap().clone();
+        for entry in &mut entries {
+            entry.as_object_mut().unwrap().remove("cursor").unwrap();
+        }
+        entries
+    };
+    let before = without_cursors(&changes);
+    assert_eq!(without_cursors(&whole)[..before.len()], before[..]);
     let copied = service.read("/api/order/2").await;
     for list in ["documents", "signed_documents", "history", "updated_at"] {
         assert_eq!(copied[list], documents[list]);

@@ -361,6 +361,14 @@ pub trait OrderReader: Send + Sync {
         document: DocumentId,
     ) -> Result<Option<MaybeErased<StoredDocument>>, StoreError>;
 
+    /// Returns the owner's newest order with a file number in its comparable form, and its status; `None` if the owner
+    /// has none that is not erased.
+    async fn newest(
+        &self,
+        owner: Owner,
+        file_number: &str,
+    ) -> Result<Option<(OrderId, OrderStatus)>, StoreError>;
+
     /// Returns a page of the owner's orders that match at the instant of the read; `None` if the cursor is no
     /// order of the owner. A cursor with a start is a place alone: no order is looked up. Looks at most at [`ListFilter::walked_orders`] orders from the cursor on, and
     /// tells where it stopped.
