@@ -190,16 +190,15 @@ pub(crate) fn page(
     let by_appointment = query.filter.by_appointment;
     let mut at = None;
     if let Some(id) = PageRanges::order_at(&query.cursor) {
-        let starts = match query.cursor_starts {
-            Some(starts) => Utc(starts),
-            None => {
-                let own = orders::table.find(id).filter(is_order_of(owner)).select(starts());
-                let own: Option<Utc> = Prepared(own).get_result(connection).optional()?;
-                let Some(starts) = own else { return Ok(None) };
-                starts
-            }
+        let begin = if let Some(starts) = query.cursor_starts {
+            Utc(starts)
+        } else {
+            let own = orders::table.find(id).filter(is_order_of(owner)).select(starts());
+            let own: Option<Utc> = Prepared(own).get_result(connection).optional()?;
+            let Some(starts) = own else { return Ok(None) };
+            starts
         };
-        at = Some(Place::of(by_appointment, starts, id));
+        at = Some(Place::of(by_appointment, begin, id));
     }
     let ranges = PageRanges::of(&query.cursor, at, by_appointment);
     let read = |connection: &mut SqliteConnection| page_of(connection, owner, query, &ranges, pace);
