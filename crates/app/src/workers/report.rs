@@ -146,7 +146,7 @@ pub(super) fn accesses(metrics: &WorkerMetrics, step: AccessStep) {
                 tracing::info!(api_key, "the contact of a busy API key was told");
             }
             NoticeOutcome::NoContact => tracing::warn!(
-                api_keys,
+                api_key,
                 "a busy API key has no contact; ask its client, and revoke the key if it does not \
                  read so many orders itself"
             ),
@@ -154,7 +154,7 @@ pub(super) fn accesses(metrics: &WorkerMetrics, step: AccessStep) {
                 tracing::error!(api_key, error, "the contact of a busy API key could not be told");
             }
             NoticeOutcome::Later(error) => tracing::warn!(
-                api_keys,
+                api_key,
                 error,
                 "the mail about a busy API key is sent again in a minute"
             ),

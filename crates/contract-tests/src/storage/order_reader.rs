@@ -349,6 +349,7 @@ pub async fn filters_and_cursors_combine(storage: &Storage) {
             },
             limit,
             cursor,
+            cursor_starts: None,
         };
         let page = ids(storage, &query).await;
         assert_eq!(page, (reversed(&all[expected]), has_older, has_newer), "{query:?}");
