@@ -22,7 +22,7 @@ use sql_rows::migrations::{
 use crate::{ConnectError, connect::Server};
 
 /// The migrations, oldest first: a version, and its statements.
-const MIGRATIONS: [(&str, &str); 14] = [
+const MIGRATIONS: [(&str, &str); 15] = [
     ("20261129100000", include_str!("../../../migrations/postgres/20261129100000_create/up.sql")),
     (
         "20261129140000",
@@ -58,6 +58,7 @@ const MIGRATIONS: [(&str, &str); 14] = [
         "20261130700000",
         include_str!("../../../migrations/postgres/20261130700000_feed_epochs/up.sql"),
     ),
+    ("20261130800000", include_str!("../../../migrations/postgres/20261130800000_contacts/up.sql")),
 ];
 
 /// Makes instances that start at once in one schema migrate one after the other. The number is `nota`

@@ -12,7 +12,7 @@ use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{order::OrderId, ports::WriteError};
 use sql_rows::{
     BatchObserver, Prepared, Utc,
-    orders::{PendingOrder, ended},
+    orders::{PendingOrder, update::ended},
     schema::orders,
 };
 use tokio::{

@@ -10,7 +10,7 @@ use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{order::OrderStatus, webhook::EventType};
 use sql_rows::{
     Instant, Utc,
-    orders::{PendingOrder, ended},
+    orders::{PendingOrder, update::ended},
     party::stored_party,
     schema::orders,
 };

@@ -24,8 +24,7 @@ use sql_rows::{
     orders::{
         ListedRow, UnfoldedRow,
         erase::erased_among,
-        find::{Matching, Unfolded},
-        kept_text,
+        find::{Matching, Unfolded, kept_text},
         lists::{Ids, OrderList, owners},
         retention::IsDue,
         unfolded_order, unreadable_order,

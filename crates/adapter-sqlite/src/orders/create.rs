@@ -12,7 +12,7 @@ use sql_rows::{
     documents::DocumentRow,
     events::NewEventRow,
     idempotency_keys::KeyRow,
-    orders::{PendingOrder, ended, lists::OrderList},
+    orders::{PendingOrder, lists::OrderList, update::ended},
     schema::{documents, events, orders, uploads},
 };
 use time::OffsetDateTime;

@@ -10,7 +10,8 @@
 use diesel::{
     QueryResult,
     backend::Backend,
-    expression::{AppearsOnTable, Expression, ValidGrouping, is_aggregate},
+    dsl::sql,
+    expression::{AppearsOnTable, Expression, SqlLiteral, ValidGrouping, is_aggregate},
     query_builder::{AstPass, QueryFragment, QueryId},
     serialize::ToSql,
     sql_types::{BigInt, Bool, HasSqlType, Nullable, SingleValue, SqlType, Text, is_nullable},
@@ -542,3 +543,8 @@ macro_rules! conditions {
 pub(crate) use conditions;
 
 conditions!(Matching, OnPage, AtEnd, Unfolded);
+
+/// Selects the text of an order as it is, marked by [`FOLDED`](domain::order::search::FOLDED), a line end.
+pub fn kept_text<DB: ListBackend>() -> SqlLiteral<Nullable<Text>> {
+    sql(&format!("{} || search_text", DB::LINE_END))
+}

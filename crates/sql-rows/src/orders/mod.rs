@@ -23,10 +23,7 @@ use domain::{
 };
 use time::Date;
 
-use self::{
-    find::ListBackend,
-    places::{Found, Place, STARTS},
-};
+use self::places::{Found, Place, STARTS};
 use crate::{
     Instant, OneOf, Unreadable, Utc,
     documents::{DocumentRow, is_signed, stored_position},
@@ -224,11 +221,6 @@ pub fn unfolded_order(id: i64, version: Utc) -> _ {
     orders::table
         .filter(orders::id.eq(id).and(orders::updated_at.eq(version)))
         .filter(orders::erased_at.is_null())
-}
-
-/// Selects the text of an order as it is, marked by [`FOLDED`], a line end.
-pub fn kept_text<DB: ListBackend>() -> SqlLiteral<Nullable<Text>> {
-    sql(&format!("{} || search_text", DB::LINE_END))
 }
 
 /// The columns that a search and lists look at, for an order that was written without them.
@@ -523,7 +515,7 @@ pub struct PendingOrder {
     /// An order created at this instant or before does not bar the file number.
     pub window_opens_at: Utc,
     /// The last identifier that an order of the client with the file number may have; 0 if there must be none.
-    /// `None`: any order may be there. That order must still be one of [`ended`].
+    /// `None`: any order may be there. That order must still have ended.
     pub only_after: Option<i64>,
     /// Another form of the file number in which orders may have it.
     pub other_number: Option<String>,
@@ -555,9 +547,4 @@ impl PendingOrder {
             .flatten()
             .map(String::as_str)
     }
-}
-
-/// Returns the statuses in which an order takes no changes of its client any more, so that another one may follow it.
-pub fn ended() -> Vec<String> {
-    update::names(&[&OrderStatus::FINAL[..], &OrderStatus::OVER].concat())
 }
