@@ -28,6 +28,7 @@ fn allowed() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
         "adapter-object-store",
         "adapter-postgres",
         "adapter-sqlite",
+        "adapter-webauthn",
         "adapter-webhook",
     ];
     let mut allowed: BTreeMap<_, BTreeSet<_>> =
