@@ -34,8 +34,10 @@ use time::Duration;
 use tracing::level_filters::LevelFilter;
 use url::Url;
 
-pub use self::values::Database;
+pub(crate) use self::logins::LOGINS;
+pub use self::{logins::Login, values::Database};
 use self::{
+    logins::login,
     time_zones::time_zones,
     values::{
         address, address_header, base_path, log_level, mails, network, public_url, sends_messages,
@@ -43,6 +45,7 @@ use self::{
     },
 };
 
+mod logins;
 mod time_zones;
 pub(crate) mod values;
 pub mod variables;
@@ -168,6 +171,23 @@ pub struct Settings {
         value_parser = whole::<i64>(1..=168)
     )]
     pub session_hours: i64,
+
+    /// Logins of companies by OpenID Connect, separated by commas: NAME is what people see, ISSUER that of
+    /// the provider, such as Entra=https://login.microsoftonline.com/TENANT/v2.0
+    #[arg(long, value_name = "NAME=ISSUER", value_delimiter = ',', value_parser = login)]
+    pub oidc: Vec<Login>,
+
+    /// Identifier of this service at the provider, for each login of --oidc
+    #[arg(long, value_name = "NAME=CLIENT_ID", value_delimiter = ',')]
+    pub oidc_client: Vec<String>,
+
+    /// Secret of this service at the provider of a login [default: it has none there]
+    #[arg(long, value_name = "NAME=SECRET", value_delimiter = ',')]
+    pub oidc_secret: Vec<String>,
+
+    /// File of that secret, in place of --oidc-secret; read at the start
+    #[arg(long, value_name = "NAME=FILE", value_delimiter = ',')]
+    pub oidc_secret_file: Vec<String>,
 
     /// Time zone data of the system or newer files, such as /usr/share/zoneinfo; names that it lacks
     /// are those of the data in the program [default: the data in the program]
