@@ -52,9 +52,12 @@ pub struct Starting {
     ops_address: SocketAddr,
     ops_server: ServerHandle,
     pub(crate) tls: Option<TlsFiles>,
-    webhook_sender: JoinHandle<Result<Arc<dyn WebhookSender>>>,
+    clients: JoinHandle<Result<Clients>>,
     tasks: Tasks,
 }
+
+/// What sends requests to other servers: webhooks, and logins of companies.
+type Clients = (Arc<dyn WebhookSender>, Vec<Arc<dyn IdentityProvider>>);
 
 /// A running service. [`Service::stop`] ends it.
 pub struct Service {
@@ -98,8 +101,10 @@ impl Starting {
     pub async fn listen(settings: &Settings, machine: &Machine) -> Result<Self> {
         check_settings(settings)?;
         // The root certificates take milliseconds, in which the database is opened.
-        let own = settings.clone();
-        let webhook_sender = spawn_blocking(move || webhook_sender(&own));
+        let (own, clock) = (settings.clone(), machine.clock.clone());
+        let clients = spawn_blocking(move || {
+            Ok((webhook_sender(&own)?, identity_providers(&own, &clock)?))
+        });
         let registry = Registry::new();
         let tls = TlsFiles::open(settings, machine, &registry)?;
         let api_address = resolve(&settings.listen).await.context(LISTEN)?;

@@ -26,6 +26,7 @@ fn allowed() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
         "adapter-http",
         "adapter-mail",
         "adapter-object-store",
+        "adapter-oidc",
         "adapter-postgres",
         "adapter-sqlite",
         "adapter-webauthn",
@@ -40,6 +41,7 @@ fn allowed() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
         "adapter-clamd",
         "adapter-mail",
         "adapter-object-store",
+        "adapter-oidc",
         "adapter-postgres",
         "adapter-webhook",
     ];
