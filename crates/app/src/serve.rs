@@ -13,10 +13,13 @@ use actix_web::{
 };
 use adapter_http::{Api, Capacity, Ops};
 use anyhow::{Context as _, Error, Result, anyhow};
-use domain::{ports::WebhookSender, use_cases::accesses::recorder::AccessRecorder};
+use domain::{
+    ports::{IdentityProvider, WebhookSender},
+    use_cases::accesses::recorder::AccessRecorder,
+};
 use operator::{
     Machine,
-    adapters::{LISTEN, OPS_LISTEN, Storage, webhook_sender},
+    adapters::{LISTEN, OPS_LISTEN, Storage, identity_providers, webhook_sender},
     address::resolve,
     settings::{Settings, WrongSetting},
 };
@@ -117,7 +120,7 @@ impl Starting {
         let ops_server = server.handle();
         let mut tasks = Tasks::new();
         tasks.spawn(run(server));
-        Ok(Self { ops, registry, api_address, ops_address, ops_server, tls, webhook_sender, tasks })
+        Ok(Self { ops, registry, api_address, ops_address, ops_server, tls, clients, tasks })
     }
 
     /// Starts the service on an open storage. Fails if a setting of the document store or the mail
@@ -136,8 +139,8 @@ impl Starting {
         })?;
         let api_address = listener.local_addr()?;
         let grace = Grace::new(Duration::from_secs(settings.shutdown_grace_secs));
-        let sender = (&mut self.webhook_sender).await??;
-        let parts = Parts::open(settings, machine, storage, sender, &registry).await?;
+        let clients = (&mut self.clients).await??;
+        let parts = Parts::open(settings, machine, storage, clients, &registry).await?;
         let threads = available_parallelism().map_or(2, usize::from);
         let connections =
             listen::max_connections(settings.database_connections, settings.webhooks_in_flight);
