@@ -76,6 +76,7 @@ mod operators {
     mod copy;
     pub mod doctor {
         mod embedded;
+        mod logins;
         mod production;
         pub mod report;
     }
@@ -111,6 +112,15 @@ mod orders {
     mod rejected;
     mod retention;
     mod signed_documents;
+}
+
+mod people {
+    mod guessing;
+    mod invitations;
+    mod keys;
+    mod roles;
+    mod sessions;
+    mod uploads;
 }
 
 mod running {
