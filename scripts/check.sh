@@ -20,6 +20,7 @@ cargo test --locked --quiet \
     --package notary-orders-adapter-sqlite \
     --package notary-orders-adapter-object-store \
     --package notary-orders-adapter-mail \
+    --package notary-orders-adapter-webauthn \
     --package notary-orders-adapter-oidc \
     --package notary-orders-adapter-webhook \
     --package notary-orders-adapter-http \

@@ -25,11 +25,16 @@ use domain::{
     duplicate_window::DuplicateWindow,
     idempotency::DEFAULT_RETENTION,
     order::{Actor, ChangeKind, OrderId},
+    person::{
+        Caller, Doer, Holder, NewPerson, NewSession, Person, PersonId, PersonName, Role, Session,
+        SessionId, SessionTerms, TokenHash, Way,
+    },
     ports::{
-        LastChange, MockAccessLog, MockApiKeyRepo, MockBlobStore, MockChangeFeed, MockClock,
-        MockEntropy, MockIdempotencyLedger, MockOrderReader, MockOrderRepo, MockPersonRepo,
-        MockRejectedLog, MockSecretBox, MockServiceRepo, MockUploadLedger, MockWebhookQueue,
-        MockWebhookRepo, MockWebhookSender, OrderNews,
+        IdentityProvider, LastChange, MockAccessLog, MockApiKeyRepo, MockBlobStore, MockChangeFeed,
+        MockClock, MockEntropy, MockIdempotencyLedger, MockOrderReader, MockOrderRepo,
+        MockPasskeys, MockPersonRepo, MockRejectedLog, MockSecretBox, MockServiceRepo,
+        MockSessionRepo, MockUploadLedger, MockWebhookQueue, MockWebhookRepo, MockWebhookSender,
+        OrderNews, PersonRepo, SessionRepo,
     },
     use_cases::{
         accesses::{
@@ -41,10 +46,12 @@ use domain::{
         change_order::ChangeOrder,
         create_order::CreateOrder,
         intake::Intake,
-        keys::manage_keys::ManageKeys,
+        keys::{manage_keys::ManageKeys, manage_own_keys::ManageOwnKeys, revoke_key::RevokeKey},
         notaries::ListNotaries,
         note_downloads::Downloads,
-        people::name_doers::NameDoers,
+        people::{
+            manage_people::ManagePeople, name_doers::NameDoers, sessions::Sessions, sign_in::SignIn,
+        },
         read_order::ReadOrder,
         rejected::count_rejected::CountRejected,
         scan_documents::ScanDocuments,
@@ -62,8 +69,8 @@ use tempfile::TempDir;
 use time::{OffsetDateTime, macros::datetime};
 
 use crate::{
-    ApiMetrics, Audited, Closing, Connections, DetachedTasks, Proxies, RateLimits, Replays, Shares,
-    Spool, admission::authentication::Admission, observe::observe,
+    ApiMetrics, Audited, Closing, Connections, DetachedTasks, InvitationMails, Proxies, RateLimits,
+    Replays, Shares, Site, Spool, admission::authentication::Admission, observe::observe,
     openapi::tests::assert_described, request::trace::TraceRequests, respond::problem::Problem,
     routes, state::Api,
 };
@@ -85,6 +92,12 @@ pub(crate) struct Ports {
     pub(crate) scan: Option<ScanDocuments>,
     pub(crate) keys: MockApiKeyRepo,
     pub(crate) people: MockPersonRepo,
+    pub(crate) sessions: MockSessionRepo,
+    pub(crate) passkeys: MockPasskeys,
+    pub(crate) providers: Vec<Arc<dyn IdentityProvider>>,
+    pub(crate) invitation_mails: Option<InvitationMails>,
+    /// Whether pages may take keys.
+    pub(crate) console_keys: bool,
     pub(crate) services: MockServiceRepo,
     pub(crate) endpoints: MockWebhookRepo,
     pub(crate) deliveries: MockWebhookQueue,
@@ -124,6 +137,18 @@ impl Ports {
         ports
     }
 
+    /// Creates mocks that know the session of a person, an admin of [`OWNER`] who has just signed in, with this
+    /// change. [`TestApi::by_page`] sends its cookie.
+    pub(crate) fn with_person(change: fn(&mut Person, &mut Session)) -> Self {
+        let mut ports = Self::without_key();
+        ports.sessions.expect_find().returning(move |token| {
+            let (mut person, mut session) = (person(), session(token));
+            change(&mut person, &mut session);
+            Ok(Some(Caller::of_session(session, Holder::Person(Arc::new(person)))))
+        });
+        ports
+    }
+
     /// Creates mocks without expectations.
     pub(crate) fn without_key() -> Self {
         Self {
@@ -138,6 +163,11 @@ impl Ports {
             scan: None,
             keys: MockApiKeyRepo::new(),
             people: nameless(),
+            sessions: MockSessionRepo::new(),
+            passkeys: MockPasskeys::new(),
+            providers: Vec::new(),
+            invitation_mails: None,
+            console_keys: true,
             services: MockServiceRepo::new(),
             endpoints: MockWebhookRepo::new(),
             deliveries: MockWebhookQueue::new(),
@@ -177,7 +207,44 @@ impl Ports {
             clock: clock.clone(),
             entropy: entropy.clone(),
         };
+        let people: Arc<dyn PersonRepo> = Arc::new(self.people);
+        let session_repo: Arc<dyn SessionRepo> = Arc::new(self.sessions);
+        let sessions = Sessions {
+            sessions: session_repo.clone(),
+            clock: clock.clone(),
+            terms: SessionTerms::default(),
+            uses: Arc::default(),
+            cache: Arc::default(),
+        };
+        let keys = ManageKeys {
+            keys: Arc::new(self.keys),
+            clock: clock.clone(),
+            entropy: entropy.clone(),
+            uses: Arc::default(),
+            cache: Arc::default(),
+        };
         let api = Api {
+            sign_in: SignIn {
+                people: people.clone(),
+                sessions: session_repo,
+                passkeys: Arc::new(self.passkeys),
+                providers: self.providers,
+                clock: clock.clone(),
+                entropy: entropy.clone(),
+                terms: sessions.terms,
+            },
+            people: ManagePeople {
+                people: people.clone(),
+                sessions: sessions.clone(),
+                clock: clock.clone(),
+                entropy: entropy.clone(),
+            },
+            own_keys: ManageOwnKeys {
+                keys: RevokeKey { keys: keys.clone(), endpoints: webhooks.endpoints.clone() },
+                sessions: sessions.clone(),
+            },
+            invitation_mails: self.invitation_mails,
+            console_keys: self.console_keys,
             webhooks,
             create_order: CreateOrder {
                 intake: intake.clone(),
@@ -192,7 +259,7 @@ impl Ports {
             }),
             list_notaries: ListNotaries { reader: intake.reader.clone(), clock: clock.clone() },
             list_services: ListServices { services: Arc::new(self.services) },
-            name_doers: NameDoers { people: Arc::new(self.people) },
+            name_doers: NameDoers { people },
             rejected: CountRejected {
                 log: Arc::new(self.rejected),
                 clock: clock.clone(),
@@ -216,13 +283,9 @@ impl Ports {
             withdraw_document: Audited::new(WithdrawDocument { intake: intake.clone() }),
             add_documents: Audited::new(AddDocuments { intake }),
             admission: Admission {
-                keys: ManageKeys {
-                    keys: Arc::new(self.keys),
-                    clock: clock.clone(),
-                    entropy: entropy.clone(),
-                    uses: Arc::default(),
-                    cache: Arc::default(),
-                },
+                keys,
+                sessions,
+                site: Site::default(),
                 rates: Arc::new(RateLimits::new(self.rate, self.rate, self.rate)),
                 proxies: Proxies { trusted: self.trusted_proxies, header: header::X_FORWARDED_FOR },
                 recorder: Arc::new(AccessRecorder::new(RunId(1), clock.clone())),
@@ -270,6 +333,16 @@ impl TestApi {
     /// Builds a read with the API key of the tests.
     pub(crate) fn get(path: &str) -> TestRequest {
         Self::post(path).method(Method::GET)
+    }
+
+    /// Builds a request of the own page, with the session of the tests.
+    pub(crate) fn by_page(method: Method, path: &str) -> TestRequest {
+        TestRequest::default()
+            .method(method)
+            .uri(path)
+            .insert_header(("host", "localhost:8080"))
+            .insert_header(("cookie", format!("__Host-notary_session={SESSION}")))
+            .insert_header(("sec-fetch-site", "same-origin"))
     }
 
     /// Sends a request through the middleware and the routes of the service. Returns the answer before its body
@@ -407,6 +480,36 @@ pub(crate) fn no_news() -> OrderNews {
 
 pub(crate) fn presented_key() -> PresentedKey {
     PresentedKey::random(false, &entropy())
+}
+
+/// The token of the session of the tests.
+pub(crate) const SESSION: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYX";
+
+/// Returns the person of the tests.
+pub(crate) fn person() -> Person {
+    let name = PersonName::from_stored("Ann Roe".to_owned());
+    let invited = contract_tests::samples::new_person(Role::Admin);
+    Person {
+        id: PersonId(3),
+        person: NewPerson { party: OWNER.party, name, invited_at: NOW, ..invited },
+        accepted_at: Some(NOW),
+        disabled_at: None,
+        erased_at: None,
+        last_seen_at: None,
+    }
+}
+
+/// Returns the session of the tests.
+fn session(token: TokenHash) -> Session {
+    let session = NewSession {
+        token,
+        doer: Doer::Person(PersonId(3)),
+        way: Way::Passkey,
+        is_test: false,
+        signed_in_at: NOW,
+        expires_at: NOW + time::Duration::hours(12),
+    };
+    Session { id: SessionId(7), session, last_used_at: NOW, ended_at: None }
 }
 
 /// The owner of what [`api_key`] creates and reads.

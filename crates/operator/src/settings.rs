@@ -89,9 +89,14 @@ pub struct Settings {
     #[arg(long, value_name = "PATH", default_value = "", value_parser = base_path)]
     pub base_path: String,
 
-    /// Whether there is a page at /console, which uses the API with the key of its user
+    /// Whether there is a page at /console, where people sign in
     #[arg(long, value_name = "BOOLEAN", default_value_t = true, action = ArgAction::Set)]
     pub console: bool,
+
+    /// Whether that page takes an API key, and gives the browser a session in its place; false: only
+    /// people sign in there
+    #[arg(long, value_name = "BOOLEAN", default_value_t = true, action = ArgAction::Set)]
+    pub console_keys: bool,
 
     /// Folder of the embedded database, documents, mails and uploads in progress
     #[arg(long, value_name = "FOLDER", default_value = "data")]
@@ -546,11 +551,17 @@ impl Settings {
         }
     }
 
+    /// Returns the address at which users reach the service, without a slash at its end.
+    pub fn public_address(&self) -> Option<String> {
+        let url = self.public_url.as_ref()?;
+        Some(url.as_str().trim_end_matches('/').to_owned())
+    }
+
     /// Returns a link to the console whose fragment has a token: no server and no log gets it. Without
     /// `--public-url` it leads to this machine by the name `localhost`, where browsers allow passkeys.
     pub fn console_link(&self, name: &str, token: &Token, port: u16) -> String {
-        let base = match &self.public_url {
-            Some(url) => url.as_str().trim_end_matches('/').to_owned(),
+        let base = match self.public_address() {
+            Some(address) => address,
             None => {
                 let scheme = if self.tls_cert.is_some() { "https" } else { "http" };
                 format!("{scheme}://localhost:{port}{}", self.base_path)

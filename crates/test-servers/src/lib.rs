@@ -9,6 +9,8 @@
     reason = "only tests use this crate, and tests fail by panicking"
 )]
 
+#[cfg(feature = "authenticator")]
+pub mod authenticator;
 #[cfg(feature = "browser")]
 pub mod browser;
 #[cfg(feature = "certificates")]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use actix_web::http::Method;
-use domain::{appointment::ZoneDatabase, order::OrderId};
+use domain::{access::DONE, appointment::ZoneDatabase, order::OrderId};
 use prometheus::{
     Histogram, HistogramVec, IntCounter, IntCounterVec, Registry, register_gauge_vec_with_registry,
     register_histogram_vec_with_registry, register_histogram_with_registry,
@@ -38,6 +38,7 @@ pub struct ApiMetrics {
     pub(crate) documents_missing: IntCounter,
     pub(crate) downloads_cut: IntCounter,
     pub(crate) utc_disagreements: IntCounterVec,
+    pub(crate) sign_ins: IntCounterVec,
 }
 
 /// Buckets of the duration of a request, in seconds.
@@ -124,6 +125,11 @@ impl ApiMetrics {
                 "Supplied UTC datetimes that disagree with the local time, by field.",
                 &["field"],
             )?,
+            sign_ins: counters(
+                "notary_orders_sign_ins_total",
+                "Sign-ins by way and outcome: ok, or why nobody was signed in.",
+                &["way", "outcome"],
+            )?,
         };
         for (name, help, version) in [
             (
@@ -144,6 +150,9 @@ impl ApiMetrics {
         for operation in ["json", "multipart"] {
             metrics.orders.with_label_values(&[operation]);
             metrics.test_orders.with_label_values(&[operation]);
+        }
+        for way in ["passkey", "login", "key"] {
+            metrics.sign_ins.with_label_values(&[way, DONE]);
         }
         Ok(metrics)
     }

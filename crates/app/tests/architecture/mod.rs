@@ -29,6 +29,7 @@ fn allowed() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
         "adapter-oidc",
         "adapter-postgres",
         "adapter-sqlite",
+        "adapter-webauthn",
         "adapter-webhook",
     ];
     let mut allowed: BTreeMap<_, BTreeSet<_>> =

@@ -90,6 +90,25 @@ pub async fn people_are_listed_by_side(storage: &Storage) {
     }
 }
 
+/// Those that are used, withdrawn or expired are not.
+pub async fn open_invitations_are_listed(storage: &Storage) {
+    let (used, of_used) = invite(storage, Role::Member).await;
+    storage.people.accept(of_used, &by_passkey(), NOW).await.unwrap();
+    let (withdrawn, _) = invite(storage, Role::Member).await;
+    storage.people.withdraw_invitations(withdrawn, ADMIN, NOW).await.unwrap();
+    let ((open, token), (other, _)) =
+        (invite(storage, Role::Member).await, invite(storage, Role::Member).await);
+    let tokens = async |people: &[PersonId], at| {
+        let open = storage.people.open_invitations(people, at).await.unwrap();
+        open.iter().map(|it| (it.person, it.invitation.token)).collect::<Vec<_>>()
+    };
+    let end = new_invitation().expires_at;
+    assert_eq!(tokens(&[used, withdrawn, open], end - MICROSECOND).await, [(open, token)]);
+    assert_eq!(tokens(&[open, other], end - MICROSECOND).await.len(), 2);
+    assert_eq!(tokens(&[open], end).await, []);
+    assert_eq!(tokens(&[], NOW).await, []);
+}
+
 /// Of any number of concurrent calls, one invites.
 pub async fn first_person_is_invited_once(storage: &Storage) {
     let people =
@@ -327,12 +346,13 @@ pub async fn names_of_people_and_keys_are_read(storage: &Storage) {
     let person = active(storage, Role::Member).await.id;
     let erased = active(storage, Role::Member).await.id;
     storage.people.erase(erased, NOW).await.unwrap();
-    let key = storage.keys.add(&api_key(NOW), "tests").await.unwrap();
+    let new_key = api_key(NOW);
+    let key = storage.keys.add(&new_key, "tests").await.unwrap();
     storage.keys.revoke(key, NOW, "tests").await.unwrap();
     let doers = [Doer::Person(person), Doer::Person(erased), Doer::Key(key)];
     let names = storage.people.names_of(&doers).await.unwrap();
     let name = new_person(Role::Member).name.as_str().to_owned();
-    let expected = doers.into_iter().zip([name, FORMER_USER.to_owned(), api_key(NOW).name]);
+    let expected = doers.into_iter().zip([name, FORMER_USER.to_owned(), new_key.name]);
     assert_eq!(names, expected.collect::<BTreeMap<_, _>>());
     let unknown = [Doer::Person(PersonId(999_999)), Doer::Key(API_KEY)];
     storage.people.names_of(&unknown).await.unwrap();
