@@ -243,6 +243,9 @@ async fn list(
         if let Some(key) = filter.key {
             listed = listed.filter(accesses::api_key_id.eq(key.0));
         }
+        if let Some(person) = filter.person {
+            listed = listed.filter(accesses::person_id.eq(person.0));
+        }
         if let Some(address) = filter.address {
             listed = listed.filter(accesses::address.eq(address.to_string()));
         }

@@ -25,11 +25,11 @@ use sql_rows::{
         identity_row, invitation_row, is_disabled, open_invitations, passkeys_of, people_and_keys,
         people_of, person_row, unused_credential,
     },
-    schema::{api_keys, identities, invitations, passkeys, people, sessions},
+    schema::{api_keys, ceremonies, identities, invitations, passkeys, people, sessions},
 };
 use time::OffsetDateTime;
 
-use crate::{failure::Failure, store::SqliteStore};
+use crate::{database::mark_erasure, failure::Failure, store::SqliteStore};
 
 /// What a transaction has found: a rule may forbid the change, and nothing is written then.
 type Decided<T> = Result<T, PersonRefusal>;
@@ -311,6 +311,9 @@ impl PersonRepo for SqliteStore {
             diesel::delete(of_person).execute(connection)?;
             let of_person = sessions::table.filter(sessions::person_id.eq(id.0));
             diesel::delete(of_person).execute(connection)?;
+            let of_person = ceremonies::table.filter(ceremonies::person_id.eq(id.0));
+            diesel::delete(of_person).execute(connection)?;
+            mark_erasure(connection)?;
             Ok(true)
         };
         self.transaction(erase).await

@@ -7,6 +7,7 @@ use domain::{
         attention::{Attention, AttentionFilter},
         search::{SearchedName, SearchedText},
     },
+    person::PersonId,
     ports::{
         AccessFilter, AccessLog, Cursor, DeliveryQueue, HistoryId, HistoryQuery, ListFilter,
         NoteNumber, NoteQuery, OrderAdmin, OrderFilter, OrderReader, OrderRepo, OrderUpdate,
@@ -139,6 +140,7 @@ where
                     order: numbers.coin().then_some(id),
                     since: numbers.coin().then_some(NOW),
                     key: numbers.coin().then_some(ApiKeyId(1)),
+                    person: numbers.coin().then_some(PersonId(1)),
                     address: numbers.coin().then_some([192, 0, 2, 1].into()),
                 };
                 AccessLog::list(store, &filter, None, numbers.limit()).await.unwrap();

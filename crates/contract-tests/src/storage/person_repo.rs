@@ -7,12 +7,13 @@ use domain::{
     order::SigningServiceId,
     person::{
         Doer, FORMER_USER, Identity, InvitationFault, MAX_PASSKEYS, NewPerson, Person,
-        PersonChange, PersonId, PersonName, PersonRefusal, PersonState, Role, TokenHash,
+        PersonChange, PersonId, PersonName, PersonRefusal, PersonState, Purpose, Role, TokenHash,
     },
     ports::{ChangeRights, NewMethod, PersonError, WhichSessions},
 };
 use time::{Duration, OffsetDateTime};
 
+use super::session_repo::ceremony;
 use crate::samples::{
     API_KEY, CLIENT, MICROSECOND, NOW, Storage, api_key, at_once, by_passkey, new_invitation,
     new_passkey, new_person, new_session, token,
@@ -307,6 +308,12 @@ pub async fn erased_person_is_a_former_user(storage: &Storage) {
     storage.sessions.add(&session, None).await.unwrap().unwrap();
     let invitation = new_invitation();
     storage.people.invite_again(person.id, ADMIN, &invitation).await.unwrap();
+    let (begun, later) = (Purpose::AddPasskey(person.id), NOW + Duration::MINUTE);
+    let [begun, of_another] =
+        [begun, Purpose::AddPasskey(PersonId(999_999))].map(|purpose| ceremony(purpose, later));
+    for begun in [&begun, &of_another] {
+        storage.sessions.begin(begun).await.unwrap();
+    }
     assert!(storage.people.erase(person.id, NOW).await.unwrap());
     assert!(!storage.people.erase(person.id, NOW).await.unwrap());
     let erased = find(storage, person.id).await;
@@ -317,6 +324,8 @@ pub async fn erased_person_is_a_former_user(storage: &Storage) {
     assert_eq!(storage.sessions.find(session.token).await.unwrap(), None);
     let left = storage.sessions.list(WhichSessions::OfPerson(person.id), NOW).await.unwrap();
     assert_eq!(left, []);
+    assert_eq!(storage.sessions.take(begun.token, NOW).await.unwrap(), None);
+    assert!(storage.sessions.take(of_another.token, NOW).await.unwrap().is_some());
     let enabled = PersonChange { is_disabled: Some(false), ..PersonChange::default() };
     let outcome = storage.people.change(person.id, ChangeRights::OPERATOR, &enabled, NOW).await;
     assert_eq!(refusal(outcome), PersonRefusal::Unknown);

@@ -155,7 +155,7 @@ pub async fn old_sessions_and_ceremonies_are_removed(storage: &Storage) {
     assert!(!is_found(storage, &session).await);
 }
 
-fn ceremony(purpose: Purpose, expires_at: OffsetDateTime) -> Ceremony {
+pub(super) fn ceremony(purpose: Purpose, expires_at: OffsetDateTime) -> Ceremony {
     let origin = "https://orders.example.com".to_owned();
     let data = CeremonyData::Passkey { origin, state: vec![0, 255, 1] };
     Ceremony { token: token(), purpose, data, expires_at }

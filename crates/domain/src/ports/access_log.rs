@@ -7,6 +7,7 @@ use crate::{
     access::{Access, AccessId, PublicAccessId, RunId},
     api_key::{ApiKeyId, Owner},
     order::OrderId,
+    person::PersonId,
     ports::{MaybeErased, StoreError},
 };
 
@@ -19,6 +20,8 @@ pub struct AccessFilter {
     pub since: Option<OffsetDateTime>,
     /// Only accesses of this key.
     pub key: Option<ApiKeyId>,
+    /// Only accesses of this person.
+    pub person: Option<PersonId>,
     /// Only accesses of this address.
     pub address: Option<IpAddr>,
 }

@@ -1,0 +1,376 @@
+//! The commands about people, and their names where they have acted.
+
+use contract_tests::samples::{access, by_passkey, new_session};
+use domain::{
+    access::AccessActor,
+    api_key::{ClientId, Party},
+    order::OrderId,
+    person::{PersonId, Token},
+    ports::{Clock as _, NewMethod, WhichSessions},
+};
+use operator::{SystemClock, adapters::Storage};
+use serde_json::{Value, json};
+
+use crate::{
+    harness::service_process::{fail, issue_key, notary_orders, on_a_terminal, output, run, text},
+    harness::{TestApp, created, files_below, settings},
+    wiring::{Kind, Wiring, on_both_wirings},
+};
+
+on_both_wirings! {
+    link_is_all_that_an_invitation_prints_and_none_is_stored,
+    people_are_listed_changed_disabled_and_enabled,
+    sessions_are_listed_and_ended,
+    each_change_of_people_leaves_its_row,
+    names_stand_where_people_acted_until_they_are_erased,
+}
+
+const ANN: [&str; 4] = ["people", "invite", "--name=Ann Roe", "--email=ann@title.example.com"];
+
+/// Invites a person, and returns what the command prints.
+fn invite(wiring: &Wiring, flags: &[&str]) -> String {
+    run(wiring, &[&ANN[..], flags].concat())
+}
+
+/// Returns the token of a link.
+fn token(link: &str) -> Token {
+    let (_, token) = link.trim_end().split_once("#invite=").unwrap();
+    Token::parse(token).unwrap()
+}
+
+/// Makes a person active, as a browser does, and returns their number.
+async fn accept(storage: &Storage, link: &str, method: &NewMethod) -> PersonId {
+    let now = SystemClock.now();
+    storage.people.accept(token(link).hash(), method, now).await.unwrap().id
+}
+
+/// Begins a session of a person. Returns its token.
+async fn sign_in(storage: &Storage, person: PersonId) -> domain::person::TokenHash {
+    let session = new_session(person, SystemClock.now());
+    storage.sessions.add(&session, None).await.unwrap().unwrap();
+    session.token
+}
+
+async fn storage(wiring: &Wiring) -> Storage {
+    Storage::open(&settings(wiring, &[], &[])).await.unwrap()
+}
+
+/// Returns the rows of a list.
+fn listed(wiring: &Wiring, words: &str) -> Vec<Value> {
+    let arguments: Vec<_> = words.split(' ').chain(["--json"]).collect();
+    let lines = run(wiring, &arguments);
+    lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn members(value: &Value, names: &[&str]) -> Vec<Value> {
+    names.iter().map(|name| value[*name].clone()).collect()
+}
+
+async fn link_is_all_that_an_invitation_prints_and_none_is_stored(kind: Kind) {
+    let wiring = kind.wiring();
+    issue_key(&wiring);
+    let public = "--public-url=https://orders.example.com/x/";
+    let link = invite(&wiring, &["--client=1", public]);
+    assert!(link.starts_with("https://orders.example.com/x/console#invite="), "{link}");
+    assert_eq!(link.lines().count(), 1, "{link}");
+    // Where browsers allow passkeys without TLS.
+    let own = invite(&wiring, &["--client=1", "--listen=0.0.0.0:8080", "--base-path=/x"]);
+    assert!(own.starts_with("http://localhost:8080/x/console#invite="), "{own}");
+    assert!(token(&link) != token(&own));
+
+    let storage = storage(&wiring).await;
+    let person = accept(&storage, &link, &by_passkey()).await;
+    assert_eq!(person, PersonId(1));
+    for file in files_below(wiring.data()) {
+        let bytes = std::fs::read(&file).unwrap();
+        let text = String::from_utf8_lossy(&bytes);
+        assert!(!text.contains(token(&link).expose()), "{}", file.display());
+    }
+    // Another link withdraws the one before.
+    let again = run(&wiring, &["people", "invite-again", "2", public]);
+    let now = SystemClock.now();
+    storage.people.accept(token(&own).hash(), &by_passkey(), now).await.unwrap_err();
+    assert_eq!(accept(&storage, &again, &by_passkey()).await, PersonId(2));
+    let (unknown, no_side, both) = (
+        fail(&wiring, &[&ANN[..], &["--client=9"]].concat()),
+        output(&wiring, &ANN),
+        output(&wiring, &[&ANN[..], &["--client=1", "--for-service=42"]].concat()),
+    );
+    assert!(unknown.contains("there is no client 9"), "{unknown}");
+    assert_eq!([no_side.status.code(), both.status.code()], [Some(2); 2]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn invitation_is_mailed_by_a_relay_if_users_know_the_address() {
+    let (with_relay, without) = (Wiring::production(), Wiring::embedded());
+    let public = "--public-url=https://orders.example.com";
+    issue_key(&with_relay);
+    issue_key(&without);
+    let to_client = [&ANN[..], &["--client=1"]].concat();
+    for (wiring, flags) in [(&with_relay, &[][..]), (&without, &[public])] {
+        let printed = output(wiring, &[&to_client[..], flags].concat());
+        let notes = String::from_utf8(printed.stderr).unwrap();
+        assert!(notes.contains("valid for 7 days") && !notes.contains("mailed"), "{notes}");
+        assert_eq!(wiring.mails().len(), 0);
+    }
+    let printed = output(&with_relay, &[&to_client[..], &[public]].concat());
+    let notes = String::from_utf8(printed.stderr.clone()).unwrap();
+    assert!(notes.contains("it was mailed, too"), "{notes}");
+    let link = text(printed);
+    assert!(!notes.contains(token(&link).expose()), "{notes}");
+    let mail = with_relay.mails().remove(0);
+    // Quoted-printable.
+    let mail = mail.replace("=\r\n", "").replace("=3D", "=");
+    assert!(mail.contains("Subject: Your invitation to sign in"), "{mail}");
+    assert!(mail.contains("To: ann@title.example.com") && mail.contains(link.trim()), "{mail}");
+}
+
+async fn people_are_listed_changed_disabled_and_enabled(kind: Kind) {
+    let wiring = kind.wiring();
+    issue_key(&wiring);
+    let link = invite(&wiring, &["--client=1", "--admin"]);
+    let of_service = ["people", "invite", "--for-service=42", "--name=Bo", "--email=bo@s.example"];
+    run(&wiring, &of_service);
+    let storage = storage(&wiring).await;
+    accept(&storage, &link, &by_passkey()).await;
+    let names = ["id", "state", "role", "client_id", "signing_service_id", "passkeys", "name"];
+    let all = listed(&wiring, "people list");
+    let ann = [json!(1), json!("active"), json!("admin"), json!(1), json!(null), json!(1)];
+    let bo = [json!(2), json!("invited"), json!("member"), json!(null), json!(42), json!(0)];
+    assert_eq!(members(&all[0], &names), [&ann[..], &[json!("Ann Roe")]].concat());
+    assert_eq!(members(&all[1], &names), [&bo[..], &[json!("Bo")]].concat());
+    for (filter, expected) in
+        [("--client 1", vec![1]), ("--for-service 42", vec![2]), ("--client 2", vec![])]
+    {
+        let found = listed(&wiring, &format!("people list {filter}"));
+        let found: Vec<_> = found.iter().map(|person| person["id"].as_i64().unwrap()).collect();
+        assert_eq!(found, expected, "{filter}");
+    }
+
+    let changes = ["--name=Ann Poe", "--email=poe@title.example.com", "--role=member"];
+    run(&wiring, &[&["people", "change", "1"], &changes[..]].concat());
+    let state = |names: &[&str]| members(&listed(&wiring, "people list")[0], names);
+    let changed = [json!("Ann Poe"), json!("poe@title.example.com"), json!("member")];
+    assert_eq!(state(&["name", "email", "role"]), changed);
+    // An operator may leave a side without an admin.
+    assert_eq!(run(&wiring, &["people", "disable", "1"]), "person 1 is disabled\n");
+    assert_eq!(state(&["state"]), ["disabled"]);
+    let again = fail(&wiring, &["people", "invite-again", "1"]);
+    assert!(again.contains("person 1 is disabled; `people enable 1` first"), "{again}");
+    run(&wiring, &["people", "enable", "1"]);
+    assert_eq!(state(&["state"]), ["active"]);
+    for command in ["disable", "enable", "invite-again"] {
+        let unknown = fail(&wiring, &["people", command, "9"]);
+        assert!(unknown.contains("there is no person 9"), "{unknown}");
+    }
+    assert_eq!(output(&wiring, &["people", "change", "1"]).status.code(), Some(2));
+    for wrong in ["--name=two\nlines", "--email=nowhere", "--role=owner"] {
+        let refused = output(&wiring, &["people", "change", "1", wrong]);
+        assert_eq!(refused.status.code(), Some(2), "{wrong}");
+    }
+}
+
+#[test]
+fn list_of_people_fits_a_terminal_and_is_whole_in_a_pipe() {
+    let wiring = Wiring::embedded();
+    let long = "é".repeat(100);
+    let name = format!("--name={long}");
+    let email = format!("--email={}@signings.example.com", "a".repeat(60));
+    run(&wiring, &["people", "invite", "--for-service=4242", &name, &email]);
+    let table = run(&wiring, &["people", "list"]);
+    assert!(table.contains(&long) && table.contains(" service 4242 "), "{table}");
+    let mut terminal = on_a_terminal(&notary_orders(&wiring, &["people", "list"]));
+    let shown = text(terminal.output().unwrap());
+    assert!(shown.contains('…') && !shown.contains(&long), "{shown}");
+    assert!(shown.lines().all(|line| line.trim_end().chars().count() <= 100), "{shown}");
+}
+
+async fn sessions_are_listed_and_ended(kind: Kind) {
+    let wiring = kind.wiring();
+    issue_key(&wiring);
+    let storage = storage(&wiring).await;
+    let mut tokens = Vec::new();
+    for _ in 0..3 {
+        let link = invite(&wiring, &["--client=1"]);
+        let person = accept(&storage, &link, &by_passkey()).await;
+        for _ in 0..2 {
+            tokens.push(sign_in(&storage, person).await);
+        }
+    }
+    let numbers = |words: &str| {
+        let sessions = listed(&wiring, words);
+        sessions.iter().map(|session| session["id"].as_i64().unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(numbers("people sessions"), [6, 5, 4, 3, 2, 1]);
+    let session = listed(&wiring, "people sessions 2").remove(0);
+    let expected = [json!(4), json!(2), json!(null), json!("login:entra"), json!("Ann Roe")];
+    assert_eq!(members(&session, &["id", "person", "api_key", "signed_in_by", "name"]), expected);
+    assert_eq!(run(&wiring, &["people", "sessions", "1", "--end"]), "sessions ended: 2\n");
+    assert_eq!(run(&wiring, &["people", "sessions", "--end-one=4"]), "sessions ended: 1\n");
+    assert_eq!(numbers("people sessions"), [6, 5, 3]);
+    run(&wiring, &["people", "disable", "3"]);
+    assert_eq!(numbers("people sessions"), [3]);
+    for (token, is_open) in tokens.into_iter().zip([false, false, true, false, false, false]) {
+        assert_eq!(storage.sessions.find(token).await.unwrap().is_some(), is_open);
+    }
+    for arguments in [&["people", "sessions", "9"][..], &["people", "sessions", "9", "--end"]] {
+        let unknown = fail(&wiring, arguments);
+        assert!(unknown.contains("there is no person 9"), "{unknown}");
+    }
+    let ended = fail(&wiring, &["people", "sessions", "--end-one=4"]);
+    assert!(ended.contains("there is no open session 4"), "{ended}");
+    assert_eq!(run(&wiring, &["people", "sessions", "--end"]), "sessions ended: 1\n");
+    assert_eq!(numbers("people sessions"), [0; 0]);
+}
+
+async fn each_change_of_people_leaves_its_row(kind: Kind) {
+    let wiring = kind.wiring();
+    issue_key(&wiring);
+    let link = invite(&wiring, &["--client=1"]);
+    let storage = storage(&wiring).await;
+    let person = accept(&storage, &link, &by_passkey()).await;
+    sign_in(&storage, person).await;
+    for words in [
+        "list",
+        "invite-again 1",
+        "invite-again 9",
+        "change 1 --role admin",
+        "disable 1",
+        "invite-again 1",
+        "enable 1",
+        "sessions",
+        "sessions 1 --end",
+        "sessions --end-one 1",
+        "sessions 9 --end",
+        // Without a terminal it needs --yes.
+        "erase 1",
+        "erase 1 --yes",
+        "erase 1 --yes",
+        "erase 9 --yes",
+        "change 1 --role member",
+    ] {
+        let arguments: Vec<_> = ["people"].into_iter().chain(words.split(' ')).collect();
+        output(&wiring, &arguments);
+    }
+    let mut accesses = listed(&wiring, "accesses list");
+    accesses.reverse();
+    let facts: Vec<_> = accesses
+        .iter()
+        .map(|access| {
+            assert_eq!((&access["actor"], &access["order_id"]), (&json!("operator"), &json!(null)));
+            let text = |name: &str| access[name].as_str().unwrap();
+            (text("kind"), access["subject_id"].as_i64(), text("outcome"))
+        })
+        .collect();
+    assert_eq!(
+        facts,
+        [
+            ("invite", Some(1), "ok"),
+            ("invite", Some(1), "ok"),
+            ("invite", Some(9), "not_found"),
+            ("change_person", Some(1), "ok"),
+            ("change_person", Some(1), "ok"),
+            ("invite", Some(1), "person_disabled"),
+            ("change_person", Some(1), "ok"),
+            ("end_sessions", Some(1), "ok"),
+            ("end_sessions", None, "not_found"),
+            ("end_sessions", Some(9), "not_found"),
+            ("erase_person", Some(1), "ok"),
+            ("erase_person", Some(1), "erased"),
+            ("erase_person", Some(9), "not_found"),
+            ("change_person", Some(1), "not_found"),
+        ]
+    );
+    assert_eq!(accesses[3]["command"], "people change");
+    let table = run(&wiring, &["accesses", "list"]);
+    let is_named = |line: &str| {
+        line.split_whitespace().skip(1).take(4).eq(["erase_person", "person", "1", "operator"])
+    };
+    assert!(table.lines().any(is_named), "{table}");
+}
+
+/// For their own side and for operators.
+async fn names_stand_where_people_acted_until_they_are_erased(kind: Kind) {
+    let app = kind.app().await;
+    let service = app.as_key(&app.issue_key(Some(42)).await);
+    created(app.order_with_deed("F-1").await).await;
+    let note = app.post("/api/order/1/notes").json(&json!({ "text": "called" }));
+    created(note.send().await.unwrap()).await;
+    let link = invite(&app.wiring, &["--client=1"]);
+    let id = accept(app.storage(), &link, &by_passkey()).await;
+    // As if the person had done so in the page.
+    let acted = "UPDATE orders SET person_id = 1 WHERE id = 1; UPDATE order_notes SET doer = -1";
+    app.wiring.execute(acted).unwrap();
+    let mut read = access(1, OrderId(1));
+    read.facts.actor = AccessActor::Person { id, party: Party::Client(ClientId(1)) };
+    app.storage().accesses.store(&[read]).await.unwrap();
+
+    for name in ["Ann Roe", "former user"] {
+        assert_named(&app, &service, name).await;
+        if name == "Ann Roe" {
+            run(&app.wiring, &["people", "erase", "1", "--yes"]);
+        }
+    }
+    assert_eq!(listed(&app.wiring, "people list"), [Value::Null; 0]);
+    let left = app.storage().sessions.list(WhichSessions::OfPerson(id), SystemClock.now()).await;
+    assert_eq!(left.unwrap(), []);
+}
+
+async fn assert_named(app: &TestApp, service: &crate::harness::Api, name: &str) {
+    let by_person = |accesses: &Value| {
+        let accesses = accesses["data"].as_array().unwrap().iter();
+        accesses.filter(|access| access["person_id"] == 1).cloned().collect::<Vec<_>>()
+    };
+    let order = app.read("/api/order/1").await;
+    for acted in ["/history/0", "/documents/0", "/notes/0"] {
+        assert_eq!(order.pointer(acted).unwrap()["by"], name, "{acted}: {order}");
+    }
+    let accesses = by_person(&app.read("/api/order/1/accesses?limit=100").await);
+    assert_eq!((accesses.len(), &accesses[0]["by"]), (1, &json!(name)));
+
+    let order = service.read("/api/order/1").await;
+    let accesses = service.read("/api/order/1/accesses?limit=100").await;
+    for answer in [order, accesses] {
+        let answer = answer.to_string();
+        assert!(!answer.contains(name) && !answer.contains("person_id"), "{answer}");
+    }
+
+    let order: Value = serde_json::from_str(&run(&app.wiring, &["orders", "show", "1"])).unwrap();
+    assert_eq!(order["history"][0]["by"], name, "{order}");
+    let table = run(&app.wiring, &["orders", "accesses", "1"]);
+    assert!(table.contains(&format!("  person 1 {name}  ")), "{table}");
+    let of_person = listed(&app.wiring, "accesses list --person 1");
+    assert_eq!(of_person.len(), 1);
+    assert_eq!(members(&of_person[0], &["kind", "by"]), [json!("read"), json!(name)]);
+    let csv = run(&app.wiring, &["orders", "accesses", "1", "--csv"]);
+    assert!(csv.lines().any(|line| line.ends_with(&format!(",ok,1,,{name}"))), "{csv}");
+}
+
+/// Beside a running service.
+#[tokio::test(flavor = "multi_thread")]
+async fn erased_person_leaves_nothing_in_files() {
+    const MARKER: &str = "mkpersonzq";
+    let app = TestApp::start().await;
+    let wiring = &app.wiring;
+    let found = || {
+        let files = files_below(wiring.data()).into_iter();
+        let has = |path: &std::path::PathBuf| {
+            let bytes = std::fs::read(path).unwrap();
+            bytes.windows(MARKER.len()).any(|part| part == MARKER.as_bytes())
+        };
+        files.filter(has).collect::<Vec<_>>()
+    };
+    for number in 0..30 {
+        let (name, email) =
+            (format!("--name={MARKER} {number}"), format!("--email={MARKER}{number}@a.example"));
+        run(wiring, &["people", "invite", "--client=1", &name, &email]);
+    }
+    let change = format!("--name={}", MARKER.repeat(9));
+    run(wiring, &["people", "change", "7", &change]);
+    assert!(!found().is_empty());
+    for number in 1..=30 {
+        let erased = run(wiring, &["people", "erase", &number.to_string(), "--yes"]);
+        assert_eq!(erased, format!("person {number} is now \"former user\"\n"));
+    }
+    assert_eq!(found(), [""; 0].map(std::path::PathBuf::from));
+}
