@@ -105,7 +105,8 @@ fn guide_has_a_row_for_each_problem() {
     let rows = rows.filter(|(status, _)| status.parse::<u16>().is_ok());
     // A row may have several.
     let cells = rows.map(|(_, rest)| rest.split(" |").next().unwrap());
-    let codes = cells.flat_map(|codes| codes.split(['`', ',', ' ']).filter(|code| !code.is_empty()));
+    let codes =
+        cells.flat_map(|codes| codes.split(['`', ',', ' ']).filter(|code| !code.is_empty()));
     let codes: Vec<_> = codes.collect();
     let all: BTreeSet<_> = ProblemCode::ALL.iter().map(|code| code.as_str()).collect();
     assert_eq!(codes.iter().copied().collect::<BTreeSet<_>>(), all);

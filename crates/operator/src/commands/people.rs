@@ -7,8 +7,8 @@ use domain::{
     api_key::{ClientId, Party},
     order::{EmailAddress, SigningServiceId},
     person::{
-        Doer, FORMER_USER, INVITATION_LIFETIME, InvitationNotice, Passkey, Person, PersonChange,
-        PersonId, PersonName, PersonRefusal, Role, Session, SessionId, Token,
+        Doer, FORMER_USER, INVITATION_LIFETIME, InvitationNotice, Passkey, PasskeyId, Person,
+        PersonChange, PersonId, PersonName, PersonRefusal, Role, Session, SessionId, Token,
     },
     ports::{Notice, PersonError, WhichSessions, error_chain},
     use_cases::people::manage_people::{InvitationTerms, ManagePeople, Manager},
@@ -95,6 +95,17 @@ pub enum PeopleCommand {
         #[command(flatten)]
         format: Format,
     },
+    /// List the passkeys of a person, or remove one that is lost: nobody signs in by it any more
+    Passkeys {
+        /// The number of the person, as listed
+        #[arg(value_parser = listed)]
+        id: i64,
+        /// Remove this passkey, by its number
+        #[arg(long, value_name = "PASSKEY", value_parser = listed)]
+        remove: Option<i64>,
+        #[command(flatten)]
+        format: Format,
+    },
     /// Erase a person for good: the name becomes "former user" in histories, notes, documents and
     /// accesses; address, passkeys, logins and sessions are removed
     Erase {
@@ -154,6 +165,7 @@ impl PeopleCommand {
             Self::Disable { .. } => "people disable",
             Self::Enable { .. } => "people enable",
             Self::Sessions { .. } => "people sessions",
+            Self::Passkeys { .. } => "people passkeys",
             Self::Erase { .. } => "people erase",
         }
     }
@@ -227,7 +239,7 @@ pub(super) async fn run(
             };
             let open = open_sessions(people, which, operator.clock.now()).await;
             if !end && end_one.is_none() {
-                return list_sessions(operator, open?, format).await;
+                return list_sessions(operator, &open?, format).await;
             }
             let person = match (which, &open) {
                 (WhichSessions::OfPerson(id), _) => Some(id),
@@ -240,6 +252,25 @@ pub(super) async fn run(
             };
             let ended = recorded(operator, AccessKind::EndSessions, person, ended).await?;
             print(&format!("sessions ended: {ended}\n"))
+        }
+        PeopleCommand::Passkeys { id, remove: None, format } => {
+            list_passkeys(&passkeys_of(people, PersonId(id)).await?, format)
+        }
+        PeopleCommand::Passkeys { id, remove: Some(passkey), .. } => {
+            let id = PersonId(id);
+            let removed = match passkeys_of(people, id).await {
+                Ok(passkeys) if passkeys.iter().all(|it| it.id.0 != passkey) => {
+                    Err(NoPerson::NoPasskey { person: id.0, passkey }.into())
+                }
+                Ok(_) => {
+                    let removed =
+                        people.remove_passkey(Manager::Operator, id, PasskeyId(passkey)).await;
+                    removed.map_err(|error| described(error, id))
+                }
+                Err(error) => Err(error),
+            };
+            recorded(operator, AccessKind::RemovePasskey, Some(id), removed).await?;
+            print(&format!("passkey {passkey} is removed\n"))
         }
         PeopleCommand::Erase { id, yes } => erase(operator, people, PersonId(id), yes).await,
     }
@@ -304,9 +335,7 @@ async fn open_sessions(
     now: OffsetDateTime,
 ) -> Result<Vec<Session>> {
     if let WhichSessions::OfPerson(id) = which {
-        let person = people.people.find(id).await?;
-        let is_there = person.is_some_and(|person| person.erased_at.is_none());
-        ensure!(is_there, NoPerson::Unknown(id.0));
+        expect_person(people, id).await?;
     }
     let mut open = people.sessions.sessions.list(which, now).await?;
     open.retain(|session| session.is_valid(people.sessions.terms.idle, now));
@@ -314,6 +343,29 @@ async fn open_sessions(
         bail!(NoPerson::NoSession(id.0));
     }
     Ok(open)
+}
+
+/// Fails if there is no such person.
+async fn expect_person(people: &ManagePeople, id: PersonId) -> Result<()> {
+    let person = people.people.find(id).await?;
+    let is_there = person.is_some_and(|person| person.erased_at.is_none());
+    ensure!(is_there, NoPerson::Unknown(id.0));
+    Ok(())
+}
+
+async fn passkeys_of(people: &ManagePeople, id: PersonId) -> Result<Vec<Passkey>> {
+    expect_person(people, id).await?;
+    Ok(people.people.passkeys_of(&[id]).await?)
+}
+
+fn list_passkeys(passkeys: &[Passkey], format: Format) -> Result<()> {
+    let columns: [Column<'_, Passkey>; 4] = [
+        ("ID", "", &|passkey| json!(passkey.id.0)),
+        ("CREATED", "", &|passkey| at(passkey.passkey.created_at)),
+        ("LAST USED", "never", &|passkey| at(passkey.last_used_at)),
+        ("NAME", "", &|passkey| json!(passkey.passkey.name.as_str())),
+    ];
+    format.print(&columns, passkeys)
 }
 
 fn person_of(session: &Session) -> Option<PersonId> {
@@ -421,7 +473,7 @@ fn list(people: &[(Person, Vec<Passkey>)], format: Format) -> Result<()> {
 }
 
 /// Prints sessions with the names of their people and keys.
-async fn list_sessions(operator: &Operator, sessions: Vec<Session>, format: Format) -> Result<()> {
+async fn list_sessions(operator: &Operator, sessions: &[Session], format: Format) -> Result<()> {
     let doers: Vec<_> = sessions.iter().map(|session| session.session.doer).collect();
     let names = operator.storage.people.names_of(&doers).await?;
     let columns: [Column<'_, Session>; 8] = [
@@ -437,5 +489,5 @@ async fn list_sessions(operator: &Operator, sessions: Vec<Session>, format: Form
         ("ENDS", "", &|session| at(session.session.expires_at)),
         ("NAME", "-", &|session| json!(names.get(&session.session.doer))),
     ];
-    format.print_both(&columns, &[("NAME", 16)], &columns, &sessions)
+    format.print_both(&columns, &[("NAME", 16)], &columns, sessions)
 }

@@ -21,6 +21,7 @@ on_both_wirings! {
     link_is_all_that_an_invitation_prints_and_none_is_stored,
     people_are_listed_changed_disabled_and_enabled,
     sessions_are_listed_and_ended,
+    lost_passkey_is_removed,
     each_change_of_people_leaves_its_row,
     names_stand_where_people_acted_until_they_are_erased,
 }
@@ -223,6 +224,31 @@ async fn sessions_are_listed_and_ended(kind: Kind) {
     assert_eq!(numbers("people sessions"), [0; 0]);
 }
 
+/// Also the last one: the person is invited again.
+async fn lost_passkey_is_removed(kind: Kind) {
+    let wiring = kind.wiring();
+    issue_key(&wiring);
+    let (first, second) = (invite(&wiring, &["--client=1"]), invite(&wiring, &["--client=1"]));
+    let storage = storage(&wiring).await;
+    accept(&storage, &first, &by_passkey()).await;
+    accept(&storage, &second, &by_passkey()).await;
+    let passkeys = listed(&wiring, "people passkeys 2");
+    let names = ["id", "name", "last_used"];
+    assert_eq!(members(&passkeys[0], &names), [json!(2), json!("Laptop"), json!(null)]);
+    let of_another = fail(&wiring, &["people", "passkeys", "1", "--remove=2"]);
+    assert!(of_another.contains("person 1 has no passkey 2"), "{of_another}");
+    let unknown = fail(&wiring, &["people", "passkeys", "9"]);
+    assert!(unknown.contains("there is no person 9"), "{unknown}");
+    let removed = run(&wiring, &["people", "passkeys", "2", "--remove=2"]);
+    assert_eq!(removed, "passkey 2 is removed\n");
+    assert_eq!(listed(&wiring, "people passkeys 2"), [Value::Null; 0]);
+    let left = listed(&wiring, "people list");
+    let left: Vec<_> = left.iter().map(|person| members(person, &["state", "passkeys"])).collect();
+    assert_eq!(left, [[json!("active"), json!(1)], [json!("active"), json!(0)]]);
+    let again = run(&wiring, &["people", "invite-again", "2"]);
+    assert_eq!(accept(&storage, &again, &by_passkey()).await, PersonId(2));
+}
+
 async fn each_change_of_people_leaves_its_row(kind: Kind) {
     let wiring = kind.wiring();
     issue_key(&wiring);
@@ -242,6 +268,9 @@ async fn each_change_of_people_leaves_its_row(kind: Kind) {
         "sessions 1 --end",
         "sessions --end-one 1",
         "sessions 9 --end",
+        "passkeys 1",
+        "passkeys 1 --remove 1",
+        "passkeys 1 --remove 1",
         // Without a terminal it needs --yes.
         "erase 1",
         "erase 1 --yes",
@@ -275,6 +304,8 @@ async fn each_change_of_people_leaves_its_row(kind: Kind) {
             ("end_sessions", Some(1), "ok"),
             ("end_sessions", None, "not_found"),
             ("end_sessions", Some(9), "not_found"),
+            ("remove_passkey", Some(1), "ok"),
+            ("remove_passkey", Some(1), "not_found"),
             ("erase_person", Some(1), "ok"),
             ("erase_person", Some(1), "erased"),
             ("erase_person", Some(9), "not_found"),

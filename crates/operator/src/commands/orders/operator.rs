@@ -39,6 +39,8 @@ pub(in crate::commands) enum NoPerson {
     Erased(i64),
     #[error("there is no open session {0}")]
     NoSession(i64),
+    #[error("person {person} has no passkey {passkey}")]
+    NoPasskey { person: i64, passkey: i64 },
 }
 
 /// The stores and settings of the commands about orders and people.
@@ -104,7 +106,9 @@ fn outcome<T>(result: &Result<T>) -> &'static str {
     }
     if let Some(missing) = error.downcast_ref() {
         return match missing {
-            NoPerson::Unknown(_) | NoPerson::NoSession(_) => "not_found",
+            NoPerson::Unknown(_) | NoPerson::NoSession(_) | NoPerson::NoPasskey { .. } => {
+                "not_found"
+            }
             NoPerson::Disabled(_) => "person_disabled",
             NoPerson::Erased(_) => "erased",
         };
