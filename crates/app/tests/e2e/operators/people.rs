@@ -71,7 +71,13 @@ async fn link_is_all_that_an_invitation_prints_and_none_is_stored(kind: Kind) {
     let wiring = kind.wiring();
     issue_key(&wiring);
     let public = "--public-url=https://orders.example.com/x/";
-    let link = invite(&wiring, &["--client=1", public]);
+    let logged = ["--client=1", public, "--log-level=trace"];
+    let printed = output(&wiring, &[&ANN[..], &logged].concat());
+    let log = String::from_utf8(printed.stderr.clone()).unwrap();
+    let link = text(printed);
+    for secret in [token(&link).expose(), "Ann", "ann@"] {
+        assert!(!log.contains(secret), "{secret}: {log}");
+    }
     assert!(link.starts_with("https://orders.example.com/x/console#invite="), "{link}");
     assert_eq!(link.lines().count(), 1, "{link}");
     // Where browsers allow passkeys without TLS.
