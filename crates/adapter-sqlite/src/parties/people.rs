@@ -25,7 +25,7 @@ use sql_rows::{
         credential_row, doer_of, identity_row, invitation_row, is_disabled, open_invitations,
         passkeys_of, people_and_keys, people_of, person_row, unused_credential,
     },
-    schema::{api_keys, ceremonies, identities, invitations, passkeys, people, sessions},
+    schema::{api_keys, identities, invitations, passkeys, people, sessions},
 };
 use time::OffsetDateTime;
 
@@ -318,8 +318,6 @@ impl PersonRepo for SqliteStore {
             let of_person = identities::table.filter(identities::person_id.eq(id.0));
             diesel::delete(of_person).execute(connection)?;
             let of_person = sessions::table.filter(sessions::person_id.eq(id.0));
-            diesel::delete(of_person).execute(connection)?;
-            let of_person = ceremonies::table.filter(ceremonies::person_id.eq(id.0));
             diesel::delete(of_person).execute(connection)?;
             mark_erasure(connection)?;
             Ok(true)

@@ -7,13 +7,12 @@ use domain::{
     order::SigningServiceId,
     person::{
         Doer, FORMER_USER, Identity, InvitationFault, MAX_PASSKEYS, NewPerson, Person,
-        PersonChange, PersonId, PersonName, PersonRefusal, PersonState, Purpose, Role, TokenHash,
+        PersonChange, PersonId, PersonName, PersonRefusal, PersonState, Role, TokenHash,
     },
     ports::{ChangeRights, NewMethod, PersonError, WhichSessions},
 };
 use time::{Duration, OffsetDateTime};
 
-use super::session_repo::ceremony;
 use crate::samples::{
     API_KEY, CLIENT, MICROSECOND, NOW, Storage, api_key, at_once, by_passkey, new_invitation,
     new_passkey, new_person, new_session, token,
@@ -327,12 +326,6 @@ pub async fn erased_person_is_a_former_user(storage: &Storage) {
     storage.sessions.add(&session, None).await.unwrap().unwrap();
     let invitation = new_invitation();
     storage.people.invite_again(person.id, ADMIN, &invitation).await.unwrap();
-    let (begun, later) = (Purpose::AddPasskey(person.id), NOW + Duration::MINUTE);
-    let [begun, of_another] =
-        [begun, Purpose::AddPasskey(PersonId(999_999))].map(|purpose| ceremony(purpose, later));
-    for begun in [&begun, &of_another] {
-        storage.sessions.begin(begun).await.unwrap();
-    }
     assert!(storage.people.erase(person.id, NOW).await.unwrap());
     assert!(!storage.people.erase(person.id, NOW).await.unwrap());
     let erased = find(storage, person.id).await;
@@ -343,8 +336,6 @@ pub async fn erased_person_is_a_former_user(storage: &Storage) {
     assert_eq!(storage.sessions.find(session.token).await.unwrap(), None);
     let left = storage.sessions.list(WhichSessions::OfPerson(person.id), NOW).await.unwrap();
     assert_eq!(left, []);
-    assert_eq!(storage.sessions.take(begun.token, NOW).await.unwrap(), None);
-    assert!(storage.sessions.take(of_another.token, NOW).await.unwrap().is_some());
     let enabled = PersonChange { is_disabled: Some(false), ..PersonChange::default() };
     let outcome = storage.people.change(person.id, ChangeRights::OPERATOR, &enabled, NOW).await;
     assert_eq!(refusal(outcome), PersonRefusal::Unknown);
@@ -355,12 +346,13 @@ pub async fn names_of_people_and_keys_are_read(storage: &Storage) {
     let person = active(storage, Role::Member).await.id;
     let erased = active(storage, Role::Member).await.id;
     storage.people.erase(erased, NOW).await.unwrap();
-    let key = storage.keys.add(&api_key(NOW), "tests").await.unwrap();
+    let new_key = api_key(NOW);
+    let key = storage.keys.add(&new_key, "tests").await.unwrap();
     storage.keys.revoke(key, NOW, "tests").await.unwrap();
     let doers = [Doer::Person(person), Doer::Person(erased), Doer::Key(key)];
     let names = storage.people.names_of(&doers).await.unwrap();
     let name = new_person(Role::Member).name.as_str().to_owned();
-    let expected = doers.into_iter().zip([name, FORMER_USER.to_owned(), api_key(NOW).name]);
+    let expected = doers.into_iter().zip([name, FORMER_USER.to_owned(), new_key.name]);
     assert_eq!(names, expected.collect::<BTreeMap<_, _>>());
     let unknown = [Doer::Person(PersonId(999_999)), Doer::Key(API_KEY)];
     storage.people.names_of(&unknown).await.unwrap();
