@@ -8,7 +8,7 @@ use domain::{
     access::{Access, AccessActor, AccessId, AccessKind},
     api_key::{ApiKeyId, Party},
     order::OrderId,
-    person::PersonId,
+    person::{Doer, PersonId},
     ports::AccessFilter,
     use_cases::accesses::recorder::BegunAccess,
 };
@@ -39,7 +39,7 @@ pub enum AccessesCommand {
         #[arg(long, value_name = "KEY", value_parser = key_name)]
         key: Option<KeyName>,
         /// Only those by the person of this number
-        #[arg(long, value_name = "ID", value_parser = listed)]
+        #[arg(long, value_name = "ID", value_parser = listed, conflicts_with = "key")]
         person: Option<i64>,
         /// Only those from this address
         #[arg(long, value_name = "IP")]
@@ -70,13 +70,12 @@ impl AccessesCommand {
 
 pub(in crate::commands) async fn run(command: AccessesCommand, operator: &Operator) -> Result<()> {
     let AccessesCommand::List { since, key, person, address, format } = command;
-    let key = match key {
-        Some(name) => Some(ApiKeyId(id_of(&*operator.storage.keys, name).await?)),
-        None => None,
+    let by = match key {
+        Some(name) => Some(Doer::Key(ApiKeyId(id_of(&*operator.storage.keys, name).await?))),
+        None => person.map(|id| Doer::Person(PersonId(id))),
     };
     let address = address.map(|address| address.to_canonical());
-    let person = person.map(PersonId);
-    let filter = AccessFilter { order: None, since, key, person, address };
+    let filter = AccessFilter { order: None, since, by, address };
     let access = operator.recording.begin_list(AccessKind::ReadAccesses, None);
     operator.print_accesses(access, &filter, format).await
 }
