@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, net::IpAddr};
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use domain::{
-    access::{Access, AccessActor, AccessId, AccessKind},
+    access::{Access, AccessActor, AccessFacts, AccessId, AccessKind},
     api_key::{ApiKeyId, Party},
     order::OrderId,
     person::{Doer, PersonId},
@@ -235,7 +235,7 @@ fn party(access: &Access) -> Option<Party> {
 /// changed.
 fn target(Access { facts, .. }: &Access) -> Option<String> {
     if let Some(subject) = facts.subject {
-        return subject_of(facts.kind).map(|what| format!("{what} {subject}"));
+        return subject_of(facts).map(|what| format!("{what} {subject}"));
     }
     Some(match (facts.order, facts.position, facts.orders) {
         (Some(order), Some(position), _) => format!("{}/{position}", order.0),
@@ -246,12 +246,11 @@ fn target(Access { facts, .. }: &Access) -> Option<String> {
     })
 }
 
-/// Returns what the subject of an access is.
-fn subject_of(kind: AccessKind) -> Option<&'static str> {
-    match kind {
+/// Returns what the subject of an access is; `None` if the actor is shown, too, and is the same.
+fn subject_of(facts: &AccessFacts) -> Option<&'static str> {
+    match facts.kind {
         AccessKind::IssueKey | AccessKind::RotateKey | AccessKind::RevokeKey => Some("key"),
-        // The actor is the person or the key.
-        AccessKind::SignOut => None,
+        AccessKind::SignIn | AccessKind::SignOut if facts.actor != AccessActor::Nobody => None,
         _ => Some("person"),
     }
 }
@@ -268,10 +267,7 @@ fn by(Listed { access, by }: &Listed) -> String {
 
 #[cfg(test)]
 mod tests {
-    use domain::{
-        access::{AccessFacts, RunId},
-        api_key::ClientId,
-    };
+    use domain::{access::RunId, api_key::ClientId};
     use time::macros::datetime;
 
     use super::*;
@@ -354,6 +350,7 @@ mod tests {
             (AccessKind::Invite, person(), Some(7)),
             (AccessKind::RevokeKey, person(), Some(8)),
             (AccessKind::SignIn, AccessActor::Nobody, Some(9)),
+            (AccessKind::SignIn, person(), Some(3)),
             (AccessKind::SignOut, person(), Some(3)),
             (AccessKind::SignIn, AccessActor::Nobody, None),
         ] {
@@ -382,6 +379,7 @@ mod tests {
                 ["invite", "person 7", "person 3 Ann Roe"],
                 ["revoke_key", "key 8", "person 3 Ann Roe"],
                 ["sign_in", "person 9", "nobody"],
+                ["sign_in", "-", "person 3 Ann Roe"],
                 ["sign_out", "-", "person 3 Ann Roe"],
                 ["sign_in", "-", "nobody"],
             ]
