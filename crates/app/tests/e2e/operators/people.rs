@@ -2,8 +2,10 @@
 
 use contract_tests::samples::{by_passkey, new_session};
 use domain::{
+    order::SigningServiceId,
     person::{PersonId, Role, Token, TokenHash},
     ports::{Clock as _, NewMethod},
+    use_cases::keys::manage_keys::KeyTerms,
 };
 use operator::{SystemClock, adapters::Storage};
 use reqwest::Method;
@@ -331,7 +333,9 @@ async fn each_change_of_people_leaves_its_row(kind: Kind) {
 /// For their own side and for operators.
 async fn names_stand_where_people_acted_until_they_are_erased(kind: Kind) {
     let app = kind.app().await;
-    let service = app.as_key(&app.issue_key(Some(42)).await);
+    let for_service = Some(SigningServiceId(42));
+    let terms = KeyTerms { for_service, ..KeyTerms::default() };
+    let service = app.as_key(&app.issue_key_on(terms).await);
     let (id, mut ann) = signed_in(&app, CLIENT, "Ann Roe", Role::Member).await;
     let order = ann.request(Method::POST, CREATE_WITH_DOCUMENTS).multipart(form_with_deed("F-1"));
     created(order.send().await.unwrap()).await;
