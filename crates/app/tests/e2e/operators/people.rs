@@ -2,6 +2,7 @@
 
 use contract_tests::samples::{by_passkey, new_session};
 use domain::{
+    api_key::Scope,
     order::SigningServiceId,
     person::{PersonId, Role, Token, TokenHash},
     ports::{Clock as _, NewMethod},
@@ -333,8 +334,11 @@ async fn each_change_of_people_leaves_its_row(kind: Kind) {
 /// For their own side and for operators.
 async fn names_stand_where_people_acted_until_they_are_erased(kind: Kind) {
     let app = kind.app().await;
-    let for_service = Some(SigningServiceId(42));
-    let terms = KeyTerms { for_service, ..KeyTerms::default() };
+    let terms = KeyTerms {
+        for_service: Some(SigningServiceId(42)),
+        scopes: Scope::DEFAULT_OF_SERVICES.into_iter().collect(),
+        ..KeyTerms::default()
+    };
     let service = app.as_key(&app.issue_key_on(terms).await);
     let (id, mut ann) = signed_in(&app, CLIENT, "Ann Roe", Role::Member).await;
     let order = ann.request(Method::POST, CREATE_WITH_DOCUMENTS).multipart(form_with_deed("F-1"));
