@@ -58,7 +58,7 @@ const MANY: &str = "
     INSERT INTO rejected_requests SELECT n, '2026-11-20Z', 'forbidden', 1, 1, 1, '{}', '[]'
         FROM generate_series(1, 10000) n;
     INSERT INTO people (party, name, role, handle, invited_at, accepted_at)
-        SELECT 1000 + n, 'x', 'member', sha256('x'), now(), now() FROM generate_series(1, 10000) n;
+        SELECT 1000 + n, 'x', 'member', sha512('x'), now(), now() FROM generate_series(1, 10000) n;
     INSERT INTO invitations SELECT sha256(id::text::bytea), id, now(), now() FROM people;
     INSERT INTO passkeys (person_id, credential, name, fixed, changing, created_at)
         SELECT id, sha256(id::text::bytea), 'x', '', '', now() FROM people;
