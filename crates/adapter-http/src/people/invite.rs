@@ -109,3 +109,7 @@ struct InvitedRecord {
     mailed: bool,
     expires_at: String,
 }
+
+#[cfg(test)]
+#[path = "people_tests.rs"]
+mod tests;

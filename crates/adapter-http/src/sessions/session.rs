@@ -58,3 +58,7 @@ pub(crate) fn no_session() -> Problem {
     let detail = "The request has an API key. Only the browser of a session has one.";
     Problem::challenge(ProblemCode::NoSession, detail, "")
 }
+
+#[cfg(test)]
+#[path = "session_tests.rs"]
+mod tests;

@@ -5,7 +5,7 @@ use domain::{
     api_key::{ClientId, Party},
     order::{EmailAddress, SigningServiceId},
     person::{NewInvitation, NewPerson, PersonId, PersonName, Role, Token, UserHandle},
-    ports::{Clock as _, Entropy as _},
+    ports::Clock as _,
 };
 use operator::OsEntropy;
 use reqwest::{Method, RequestBuilder, Response};
@@ -41,7 +41,7 @@ pub async fn invited(app: &TestApp, party: Party, name: &str, role: Role) -> (Pe
         name: PersonName::new(name).unwrap(),
         email: Some(EmailAddress::from_stored("ann@title.example.com".to_owned())),
         role,
-        handle: UserHandle(OsEntropy.bytes()),
+        handle: UserHandle(contract_tests::samples::new_person(role).handle.0),
         invited_at: now,
     };
     let invitation = NewInvitation::issued(token.hash(), now);
