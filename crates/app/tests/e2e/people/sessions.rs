@@ -244,7 +244,8 @@ async fn requests_of_other_sites_change_nothing() {
         }
     }
     // A form cannot send JSON.
-    let form = ann.request(Method::POST, "/api/people").form(&[("name", "Joe"), ("role", "admin")]);
+    let form = ann.request(Method::POST, "/api/people").body("name=Joe&role=admin");
+    let form = form.header("content-type", "application/x-www-form-urlencoded");
     problem(form.send().await.unwrap(), 415, "unsupported_media_type").await;
     assert_eq!((app.rows("people"), app.rows("orders"), app.rows("webhook_endpoints")), (1, 0, 0));
     // The own page, in an old browser.
