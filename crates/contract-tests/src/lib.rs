@@ -105,6 +105,7 @@ macro_rules! contract {
         $crate::obligations!(access_log, $fixture;
             access_is_read_as_it_was_stored, stored_access_stays_as_it_is,
             pages_have_every_access_once, accesses_are_listed_by_order_instant_key_and_address,
+            accesses_are_listed_by_person,
             order_shows_accesses_of_its_sides_and_of_operators,
             refusal_of_a_stranger_is_for_operators, missing_numbers_are_found,
             gaps_of_a_running_instance_hide_no_removed_access,

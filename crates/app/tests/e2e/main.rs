@@ -85,6 +85,7 @@ mod operators {
     mod lists;
     mod names;
     mod orders;
+    mod people;
     mod upkeep;
     mod wrong_settings;
 }
