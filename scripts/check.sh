@@ -20,6 +20,8 @@ cargo test --locked --quiet \
     --package notary-orders-adapter-sqlite \
     --package notary-orders-adapter-object-store \
     --package notary-orders-adapter-mail \
+    --package notary-orders-adapter-webauthn \
+    --package notary-orders-adapter-oidc \
     --package notary-orders-adapter-webhook \
     --package notary-orders-adapter-http \
     --lib --test contract --test contracts --test export --test mail --test order_details \

@@ -5,9 +5,11 @@
 //! | table of paths and methods | `routes` |
 //! | the operations on orders, and their records | `orders` |
 //! | the operations on webhooks, and their records | `webhooks` |
+//! | sign-ins and sessions of browsers | `sessions` |
+//! | people and keys of a side, for its admins; the mails of invitations | `people`, `keys`, `invitation_mails` |
 //! | `GET /api/key`, `GET /api/services`, `GET /api/notaries` | `read_key`, `list_services`, `list_notaries` |
 //! | use cases, limits and settings for the handlers | `state` |
-//! | authentication, scopes, rate limits, address of the client, repeats under one `Idempotency-Key` | `admission` |
+//! | authentication by keys and cookies, requests of other sites, scopes, rate limits, address of the client, repeats under one `Idempotency-Key` | `admission` |
 //! | JSON bodies: limits of size, time and number; unread bodies of rejected requests | `body` |
 //! | multipart forms; documents: storage while they arrive, format check | `form` |
 //! | from a handler's result to a response: problems, validators, pages, links | `respond` |
@@ -43,18 +45,22 @@ mod form;
 mod gate;
 mod guard;
 mod home_page;
+mod invitation_mails;
+mod keys;
 mod list_notaries;
 mod list_services;
 mod observe;
 mod openapi;
 mod ops;
 mod orders;
+mod people;
 mod read_key;
 mod replays;
 mod request;
 mod respond;
 mod routes;
 mod server;
+mod sessions;
 mod state;
 #[cfg(test)]
 mod test_support;
@@ -65,10 +71,12 @@ pub use admission::authentication::Admission;
 pub use admission::limits::{ANSWERS, DOWNLOADS, JSON_BODIES, Shares};
 pub use admission::peer::Proxies;
 pub use admission::rate_limit::RateLimits;
+pub use admission::site::Site;
 pub use closing::Closing;
 pub use detached_tasks::DetachedTasks;
 pub use form::{Spool, check_content};
 pub use guard::Connections;
+pub use invitation_mails::InvitationMails;
 pub use observe::gauges::register_gauges;
 pub use openapi::{OpenApiSettings, document as openapi_document};
 pub use ops::{Dependencies, Ops, TimeLimits};

@@ -11,17 +11,18 @@ use domain::access::AccessKind;
 
 use crate::{
     admission::{audit::Audit, preconditions::Preconditions},
-    console, docs_page, home_page, list_notaries, list_services, openapi, ops,
+    console, docs_page, home_page, keys, list_notaries, list_services, openapi, ops,
     orders::{
         add_documents, add_note, archive, change, create_form, create_json, list_accesses,
         list_changes, list_orders, path, put, read_document, read_order, withdraw,
     },
-    read_key,
+    people, read_key,
     respond::{
         answer::{Answer, answer, reject},
         problem::{Problem, ProblemCode},
         static_file::StaticFile,
     },
+    sessions,
     webhooks::{
         deliveries, endpoint,
         path::{DELIVERIES, REPLAY, REPLAY_DELIVERY, ROTATE_SECRET, TEST, WEBHOOK, WEBHOOKS},
@@ -31,7 +32,7 @@ use crate::{
 /// Returns the operations of the API: each path below the base path, and its methods. The OpenAPI
 /// document describes them all. Every request that uses an order leaves an audit entry. Creation leaves none:
 /// the order has its own creation time.
-pub(crate) fn operations() -> [(&'static str, Vec<MethodRoutes>); 25] {
+pub(crate) fn operations() -> [(&'static str, Vec<MethodRoutes>); 45] {
     use AccessKind as Kind;
     [
         (create_json::PATH, vec![on(POST, create_json::create)]),
@@ -110,6 +111,69 @@ pub(crate) fn operations() -> [(&'static str, Vec<MethodRoutes>); 25] {
         (DELIVERIES, vec![on(GET, deliveries::list)]),
         (REPLAY_DELIVERY, vec![on(POST, deliveries::replay_delivery)]),
         (REPLAY, vec![on(POST, deliveries::replay)]),
+        (
+            sessions::path::SESSION,
+            vec![
+                on(GET, sessions::session::read),
+                access(Kind::SignOut, DELETE, sessions::session::end),
+            ],
+        ),
+        (sessions::path::WAYS, vec![on(GET, sessions::ways::read)]),
+        (sessions::path::KEY, vec![on(POST, sessions::key::begin)]),
+        (sessions::path::INVITATION, vec![on(POST, sessions::invitation::look)]),
+        (sessions::path::PASSKEY, vec![on(POST, sessions::passkey::begin)]),
+        (sessions::path::PASSKEY_FINISH, vec![on(POST, sessions::passkey::finish)]),
+        (sessions::path::LOGIN, vec![on(POST, sessions::login::begin)]),
+        (sessions::path::LOGIN_FINISH, vec![on(POST, sessions::login::finish)]),
+        (
+            people::path::PEOPLE,
+            vec![on(GET, people::list::list), access(Kind::Invite, POST, people::invite::create)],
+        ),
+        // Before the path of a person, which fits it, too.
+        (
+            people::path::ME,
+            vec![
+                on(GET, people::own::read),
+                access(Kind::ChangePerson, PATCH, people::own::change),
+            ],
+        ),
+        (people::path::OWN_PASSKEYS, vec![on(POST, people::own_passkeys::begin)]),
+        (
+            people::path::OWN_PASSKEYS_FINISH,
+            vec![access(Kind::AddPasskey, POST, people::own_passkeys::finish)],
+        ),
+        (
+            people::path::OWN_PASSKEY,
+            vec![access(Kind::RemovePasskey, DELETE, people::own_passkeys::remove)],
+        ),
+        (
+            people::path::PERSON,
+            vec![access(Kind::ChangePerson, PATCH, people::change::change)],
+        ),
+        (
+            people::path::INVITATION,
+            vec![
+                access(Kind::Invite, POST, people::invite::repeat),
+                access(Kind::WithdrawInvitation, DELETE, people::invite::withdraw),
+            ],
+        ),
+        (
+            people::path::SESSIONS,
+            vec![
+                on(GET, people::sessions::list),
+                access(Kind::EndSessions, DELETE, people::sessions::end),
+            ],
+        ),
+        (
+            people::path::PASSKEY,
+            vec![access(Kind::RemovePasskey, DELETE, people::passkeys::remove)],
+        ),
+        (
+            keys::path::KEYS,
+            vec![on(GET, keys::list::list), access(Kind::IssueKey, POST, keys::issue::issue)],
+        ),
+        (keys::path::KEY, vec![access(Kind::RevokeKey, DELETE, keys::revoke::revoke)]),
+        (keys::path::ROTATE, vec![access(Kind::RotateKey, POST, keys::rotate::rotate)]),
     ]
 }
 
@@ -209,7 +273,8 @@ fn on<M: Methods, Args: FromRequest + 'static, H: ApiHandler<M, Args>>(
     })
 }
 
-/// Routes methods to an operation on orders, whose requests with a valid key leave an access of this kind.
+/// Routes methods to an operation on orders, people or keys, whose requests of a known caller leave an access of this
+/// kind.
 fn access<M: Methods, Args: FromRequest + 'static, H: OrderHandler<M, Args>>(
     kind: AccessKind,
     methods: M,

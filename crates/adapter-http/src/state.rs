@@ -9,7 +9,10 @@ use domain::{
     ports::{Clock, Entropy},
     use_cases::{
         add_documents::AddDocuments, add_note::AddNote, change_order::ChangeOrder,
-        create_order::CreateOrder, notaries::ListNotaries, people::name_doers::NameDoers,
+        create_order::CreateOrder,
+        keys::manage_own_keys::ManageOwnKeys,
+        notaries::ListNotaries,
+        people::{manage_people::ManagePeople, name_doers::NameDoers, sign_in::SignIn},
         read_order::ReadOrder, rejected::count_rejected::CountRejected, services::ListServices,
         webhooks::manage_webhooks::ManageWebhooks, withdraw_document::WithdrawDocument,
     },
@@ -21,6 +24,7 @@ use crate::{
     detached_tasks::DetachedTasks,
     form::Spool,
     guard::Connections,
+    invitation_mails::InvitationMails,
     replays::Replays,
     request::{metrics::ApiMetrics, trace::TraceRequests},
 };
@@ -52,6 +56,14 @@ pub struct Api {
     pub list_services: ListServices,
     /// Manages webhooks.
     pub webhooks: ManageWebhooks,
+    /// Lets people sign in.
+    pub sign_in: SignIn,
+    /// Manages people.
+    pub people: ManagePeople,
+    /// Manages the keys of a side for its admins.
+    pub own_keys: ManageOwnKeys,
+    /// Mails the links of invitations; `None` without a relay, or if users know no address of the service.
+    pub invitation_mails: Option<InvitationMails>,
     /// Decides which requests are carried out.
     pub admission: Admission,
     /// Limits for the documents of one request.
@@ -72,6 +84,8 @@ pub struct Api {
     pub openapi: OnceLock<Bytes>,
     /// Whether there is a console.
     pub has_console: bool,
+    /// Whether a page may take a key, and get a session in its place.
+    pub console_keys: bool,
     /// Traces requests, if traces are exported.
     pub traces: Option<Arc<dyn TraceRequests>>,
     /// Work that finishes even when its client disconnects.

@@ -25,11 +25,13 @@ use domain::{
     duplicate_window::DuplicateWindow,
     idempotency::DEFAULT_RETENTION,
     order::{Actor, ChangeKind, OrderId},
+    person::SessionTerms,
     ports::{
-        LastChange, MockAccessLog, MockApiKeyRepo, MockBlobStore, MockChangeFeed, MockClock,
-        MockEntropy, MockIdempotencyLedger, MockOrderReader, MockOrderRepo, MockPersonRepo,
-        MockRejectedLog, MockSecretBox, MockServiceRepo, MockUploadLedger, MockWebhookQueue,
-        MockWebhookRepo, MockWebhookSender, OrderNews,
+        IdentityProvider, LastChange, MockAccessLog, MockApiKeyRepo, MockBlobStore,
+        MockChangeFeed, MockClock, MockEntropy, MockIdempotencyLedger, MockOrderReader,
+        MockOrderRepo, MockPasskeys, MockPersonRepo, MockRejectedLog, MockSecretBox,
+        MockServiceRepo, MockSessionRepo, MockUploadLedger, MockWebhookQueue, MockWebhookRepo,
+        MockWebhookSender, OrderNews, PersonRepo, SessionRepo,
     },
     use_cases::{
         accesses::{
@@ -41,10 +43,15 @@ use domain::{
         change_order::ChangeOrder,
         create_order::CreateOrder,
         intake::Intake,
-        keys::manage_keys::ManageKeys,
+        keys::{
+            manage_keys::ManageKeys, manage_own_keys::ManageOwnKeys, revoke_key::RevokeKey,
+        },
         notaries::ListNotaries,
         note_downloads::Downloads,
-        people::name_doers::NameDoers,
+        people::{
+            manage_people::ManagePeople, name_doers::NameDoers, sessions::Sessions,
+            sign_in::SignIn,
+        },
         read_order::ReadOrder,
         rejected::count_rejected::CountRejected,
         scan_documents::ScanDocuments,
@@ -63,7 +70,7 @@ use time::{OffsetDateTime, macros::datetime};
 
 use crate::{
     ApiMetrics, Audited, Closing, Connections, DetachedTasks, Proxies, RateLimits, Replays, Shares,
-    Spool, admission::authentication::Admission, observe::observe,
+    InvitationMails, Site, Spool, admission::authentication::Admission, observe::observe,
     openapi::tests::assert_described, request::trace::TraceRequests, respond::problem::Problem,
     routes, state::Api,
 };
@@ -85,6 +92,12 @@ pub(crate) struct Ports {
     pub(crate) scan: Option<ScanDocuments>,
     pub(crate) keys: MockApiKeyRepo,
     pub(crate) people: MockPersonRepo,
+    pub(crate) sessions: MockSessionRepo,
+    pub(crate) passkeys: MockPasskeys,
+    pub(crate) providers: Vec<Arc<dyn IdentityProvider>>,
+    pub(crate) invitation_mails: Option<InvitationMails>,
+    /// Whether pages may take keys.
+    pub(crate) console_keys: bool,
     pub(crate) services: MockServiceRepo,
     pub(crate) endpoints: MockWebhookRepo,
     pub(crate) deliveries: MockWebhookQueue,
@@ -138,6 +151,11 @@ impl Ports {
             scan: None,
             keys: MockApiKeyRepo::new(),
             people: nameless(),
+            sessions: MockSessionRepo::new(),
+            passkeys: MockPasskeys::new(),
+            providers: Vec::new(),
+            invitation_mails: None,
+            console_keys: true,
             services: MockServiceRepo::new(),
             endpoints: MockWebhookRepo::new(),
             deliveries: MockWebhookQueue::new(),
@@ -177,7 +195,44 @@ impl Ports {
             clock: clock.clone(),
             entropy: entropy.clone(),
         };
+        let people: Arc<dyn PersonRepo> = Arc::new(self.people);
+        let session_repo: Arc<dyn SessionRepo> = Arc::new(self.sessions);
+        let sessions = Sessions {
+            sessions: session_repo.clone(),
+            clock: clock.clone(),
+            terms: SessionTerms::default(),
+            uses: Arc::default(),
+            cache: Arc::default(),
+        };
+        let keys = ManageKeys {
+            keys: Arc::new(self.keys),
+            clock: clock.clone(),
+            entropy: entropy.clone(),
+            uses: Arc::default(),
+            cache: Arc::default(),
+        };
         let api = Api {
+            sign_in: SignIn {
+                people: people.clone(),
+                sessions: session_repo,
+                passkeys: Arc::new(self.passkeys),
+                providers: self.providers,
+                clock: clock.clone(),
+                entropy: entropy.clone(),
+                terms: sessions.terms,
+            },
+            people: ManagePeople {
+                people: people.clone(),
+                sessions: sessions.clone(),
+                clock: clock.clone(),
+                entropy: entropy.clone(),
+            },
+            own_keys: ManageOwnKeys {
+                keys: RevokeKey { keys: keys.clone(), endpoints: webhooks.endpoints.clone() },
+                sessions: sessions.clone(),
+            },
+            invitation_mails: self.invitation_mails,
+            console_keys: self.console_keys,
             webhooks,
             create_order: CreateOrder {
                 intake: intake.clone(),
@@ -192,7 +247,7 @@ impl Ports {
             }),
             list_notaries: ListNotaries { reader: intake.reader.clone(), clock: clock.clone() },
             list_services: ListServices { services: Arc::new(self.services) },
-            name_doers: NameDoers { people: Arc::new(self.people) },
+            name_doers: NameDoers { people },
             rejected: CountRejected {
                 log: Arc::new(self.rejected),
                 clock: clock.clone(),
@@ -216,13 +271,9 @@ impl Ports {
             withdraw_document: Audited::new(WithdrawDocument { intake: intake.clone() }),
             add_documents: Audited::new(AddDocuments { intake }),
             admission: Admission {
-                keys: ManageKeys {
-                    keys: Arc::new(self.keys),
-                    clock: clock.clone(),
-                    entropy: entropy.clone(),
-                    uses: Arc::default(),
-                    cache: Arc::default(),
-                },
+                keys,
+                sessions,
+                site: Site::default(),
                 rates: Arc::new(RateLimits::new(self.rate, self.rate, self.rate)),
                 proxies: Proxies { trusted: self.trusted_proxies, header: header::X_FORWARDED_FOR },
                 recorder: Arc::new(AccessRecorder::new(RunId(1), clock.clone())),

@@ -28,6 +28,7 @@ pub(crate) fn check_settings(settings: &Settings) -> Result<()> {
     if settings.webhook_proxy.is_some() {
         webhook_sender(settings)?;
     }
+    settings.logins()?;
     secrets_key::find(settings).map(drop)
 }
 

@@ -13,10 +13,13 @@ use actix_web::{
 };
 use adapter_http::{Api, Capacity, Ops};
 use anyhow::{Context as _, Error, Result, anyhow};
-use domain::{ports::WebhookSender, use_cases::accesses::recorder::AccessRecorder};
+use domain::{
+    ports::{IdentityProvider, WebhookSender},
+    use_cases::accesses::recorder::AccessRecorder,
+};
 use operator::{
     Machine,
-    adapters::{LISTEN, OPS_LISTEN, Storage, webhook_sender},
+    adapters::{LISTEN, OPS_LISTEN, Storage, identity_providers, webhook_sender},
     address::resolve,
     settings::{Settings, WrongSetting},
 };
@@ -52,9 +55,12 @@ pub struct Starting {
     ops_address: SocketAddr,
     ops_server: ServerHandle,
     pub(crate) tls: Option<TlsFiles>,
-    webhook_sender: JoinHandle<Result<Arc<dyn WebhookSender>>>,
+    clients: JoinHandle<Result<Clients>>,
     tasks: Tasks,
 }
+
+/// What sends requests to other servers: webhooks, and logins of companies.
+type Clients = (Arc<dyn WebhookSender>, Vec<Arc<dyn IdentityProvider>>);
 
 /// A running service. [`Service::stop`] ends it.
 pub struct Service {
@@ -98,8 +104,10 @@ impl Starting {
     pub async fn listen(settings: &Settings, machine: &Machine) -> Result<Self> {
         check_settings(settings)?;
         // The root certificates take milliseconds, in which the database is opened.
-        let own = settings.clone();
-        let webhook_sender = spawn_blocking(move || webhook_sender(&own));
+        let (own, clock) = (settings.clone(), machine.clock.clone());
+        let clients = spawn_blocking(move || {
+            Ok((webhook_sender(&own)?, identity_providers(&own, &clock)?))
+        });
         let registry = Registry::new();
         let tls = TlsFiles::open(settings, machine, &registry)?;
         let api_address = resolve(&settings.listen).await.context(LISTEN)?;
@@ -112,7 +120,7 @@ impl Starting {
         let ops_server = server.handle();
         let mut tasks = Tasks::new();
         tasks.spawn(run(server));
-        Ok(Self { ops, registry, api_address, ops_address, ops_server, tls, webhook_sender, tasks })
+        Ok(Self { ops, registry, api_address, ops_address, ops_server, tls, clients, tasks })
     }
 
     /// Starts the service on an open storage. Fails if a setting of the document store or the mail
@@ -131,8 +139,8 @@ impl Starting {
         })?;
         let api_address = listener.local_addr()?;
         let grace = Grace::new(Duration::from_secs(settings.shutdown_grace_secs));
-        let sender = (&mut self.webhook_sender).await??;
-        let parts = Parts::open(settings, machine, storage, sender, &registry).await?;
+        let clients = (&mut self.clients).await??;
+        let parts = Parts::open(settings, machine, storage, clients, &registry).await?;
         let threads = available_parallelism().map_or(2, usize::from);
         let connections =
             listen::max_connections(settings.database_connections, settings.webhooks_in_flight);

@@ -5,12 +5,13 @@ use std::sync::{Arc, OnceLock, atomic::AtomicBool};
 use actix_web::web;
 use adapter_http::{
     ANSWERS, Admission, Api, ApiMetrics, Audited, Closing, Connections, DOWNLOADS, Dependencies,
-    DetachedTasks, JSON_BODIES, Proxies, RateLimits, Replays, Shares, Spool,
+    DetachedTasks, InvitationMails, JSON_BODIES, Proxies, RateLimits, Replays, Shares, Site, Spool,
 };
+use adapter_webauthn::WebAuthn;
 use anyhow::Result;
 use domain::{
     access::RunId,
-    ports::{BlobStore, Clock as _, DatabaseTime, Notifier, WebhookSender},
+    ports::{BlobStore, Clock as _, DatabaseTime, IdentityProvider, Notifier, WebhookSender},
     use_cases::{
         accesses::recorder::AccessRecorder,
         add_documents::AddDocuments,
@@ -18,10 +19,15 @@ use domain::{
         change_order::ChangeOrder,
         create_order::CreateOrder,
         intake::Intake,
-        keys::manage_keys::ManageKeys,
+        keys::{
+            manage_keys::ManageKeys, manage_own_keys::ManageOwnKeys, revoke_key::RevokeKey,
+        },
         notaries::ListNotaries,
         note_downloads::Downloads,
-        people::{name_doers::NameDoers, sessions::Sessions},
+        people::{
+            mail_invitation::MailInvitation, name_doers::NameDoers, sessions::Sessions,
+            sign_in::SignIn,
+        },
         read_order::ReadOrder,
         rejected::count_rejected::CountRejected,
         scan_documents::ScanDocuments,
@@ -71,6 +77,8 @@ pub(crate) struct Parts {
     pub(crate) accesses: Arc<AccessRecorder>,
     /// Sessions of browsers.
     pub(crate) sessions: Sessions,
+    /// Logins of companies.
+    pub(crate) providers: Vec<Arc<dyn IdentityProvider>>,
     /// Counts of rejected requests.
     pub(crate) rejected: CountRejected,
 }
@@ -81,7 +89,7 @@ impl Parts {
         settings: &Settings,
         machine: &Machine,
         mut storage: Storage,
-        sender: Arc<dyn WebhookSender>,
+        (sender, providers): (Arc<dyn WebhookSender>, Vec<Arc<dyn IdentityProvider>>),
         registry: &Registry,
     ) -> Result<Self> {
         let database_time = machine.database_time.clone().unwrap_or_else(|| storage.time.clone());
@@ -141,6 +149,7 @@ impl Parts {
             database_time,
             keys: storage.manage_keys(machine),
             sessions: storage.sessions(settings, machine),
+            providers,
             storage,
             webhooks,
             blobs,
@@ -189,6 +198,21 @@ impl Parts {
         let api = web::Data::new(Api {
             add_documents: Audited::new(AddDocuments { intake: intake.clone() }),
             webhooks: self.webhooks.clone(),
+            sign_in: SignIn {
+                people: storage.people.clone(),
+                sessions: storage.sessions.clone(),
+                passkeys: Arc::new(WebAuthn::new()),
+                providers: self.providers.clone(),
+                clock: clock.clone(),
+                entropy: entropy.clone(),
+                terms: settings.session_terms(),
+            },
+            people: storage.manage_people(self.sessions.clone(), &self.machine),
+            own_keys: ManageOwnKeys {
+                keys: RevokeKey { keys: self.keys.clone(), endpoints: storage.webhooks.clone() },
+                sessions: self.sessions.clone(),
+            },
+            invitation_mails: self.invitation_mails(),
             withdraw_document: Audited::new(WithdrawDocument { intake: intake.clone() }),
             read_order: Audited::new(ReadOrder {
                 orders: storage.orders.clone(),
@@ -221,6 +245,12 @@ impl Parts {
             }),
             admission: Admission {
                 keys: self.keys.clone(),
+                sessions: self.sessions.clone(),
+                site: Site {
+                    public_url: settings.public_address(),
+                    base_path: settings.base_path.clone(),
+                    is_tls: settings.tls_cert.is_some(),
+                },
                 rates: self.rates.clone(),
                 proxies: Proxies {
                     trusted: proxies.clone(),
@@ -237,6 +267,7 @@ impl Parts {
             base_path: settings.base_path.clone(),
             openapi: OnceLock::new(),
             has_console: settings.console,
+            console_keys: settings.console_keys,
             traces: traces.map(|traces| traces as _),
             detached: DetachedTasks::new(Handle::current()),
             replays: Replays::default(),
@@ -251,6 +282,21 @@ impl Parts {
         });
         adapter_http::register_gauges(registry, &api)?;
         Ok(api)
+    }
+}
+
+impl Parts {
+    /// Returns what mails the links of invitations: only to a relay, and only if users know the address of the service.
+    fn invitation_mails(&self) -> Option<InvitationMails> {
+        let Self { settings, storage, notifier, messages, .. } = self;
+        let is_possible = settings.public_url.is_some() && settings.mail_drop().is_none();
+        let mail = || MailInvitation {
+            keys: storage.keys.clone(),
+            services: storage.services.clone(),
+            notifier: notifier.clone(),
+        };
+        let may_leave = messages.may_leave.clone();
+        is_possible.then(|| InvitationMails { mail: mail(), may_leave })
     }
 }
 

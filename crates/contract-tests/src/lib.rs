@@ -122,7 +122,8 @@ macro_rules! contract {
     };
     (person_repo, $fixture:expr) => {
         $crate::obligations!(person_repo, $fixture;
-            person_is_found_as_invited, people_are_listed_by_side, first_person_is_invited_once,
+            person_is_found_as_invited, people_are_listed_by_side, open_invitations_are_listed,
+            first_person_is_invited_once,
             invitation_is_accepted_once, other_invitations_are_refused,
             credential_and_identity_belong_to_one_person, identity_is_issuer_and_subject,
             passkey_is_found_by_its_credential, sign_in_replaces_the_state_of_its_passkey_once,

@@ -1,5 +1,7 @@
 //! API keys: the text that a client presents, what the service stores, and when a key is valid.
 
+pub mod key_request;
+
 use std::{collections::BTreeSet, fmt};
 
 use sha2::{Digest as _, Sha256};

@@ -4,6 +4,7 @@ mod ceremony;
 mod identity;
 mod invitation;
 mod passkey;
+pub mod person_request;
 mod session;
 mod token;
 

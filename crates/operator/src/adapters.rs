@@ -8,15 +8,16 @@ use std::{
 use adapter_clamd::Clamd;
 use adapter_mail::{MailDrop, Sender};
 use adapter_object_store::DocumentStore;
+use adapter_oidc::Provider;
 use adapter_postgres::{ObservedDatabase, PostgresStore};
 use adapter_sqlite::SqliteStore;
 use anyhow::{Context as _, Result, ensure};
 use domain::{
     ports::{
-        AccessLog, ApiKeyRepo, BlobStore, ChangeFeed, DatabaseTime, DeliveryQueue,
-        IdempotencyLedger, InstallationRepo, Notifier, OrderAdmin, OrderReader, OrderRepo, Outbox,
-        PersonRepo, RejectedLog, ServiceRepo, SessionRepo, UploadLedger, WebhookQueue, WebhookRepo,
-        WebhookSender, error_chain,
+        AccessLog, ApiKeyRepo, BlobStore, ChangeFeed, Clock, DatabaseTime, DeliveryQueue,
+        IdempotencyLedger, IdentityProvider, InstallationRepo, Notifier, OrderAdmin, OrderReader,
+        OrderRepo, Outbox, PersonRepo, RejectedLog, ServiceRepo, SessionRepo, UploadLedger,
+        WebhookQueue, WebhookRepo, WebhookSender, error_chain,
     },
     use_cases::{
         installations::Installations,
@@ -237,6 +238,21 @@ pub fn webhook_sender(settings: &Settings) -> Result<Arc<dyn WebhookSender>> {
     let (open, proxy) = (settings.webhook_allow.clone(), settings.webhook_proxy.as_deref());
     let sender = adapter_webhook::Sender::new(open, proxy);
     Ok(Arc::new(checked(sender, "--webhook-proxy (NOTARY_ORDERS_WEBHOOK_PROXY)")?))
+}
+
+/// Returns the logins of companies. Asks no provider: the service starts without them. Blocks: it reads the files of
+/// secrets and the root certificates of the system.
+pub fn identity_providers(
+    settings: &Settings,
+    clock: &Arc<dyn Clock>,
+) -> Result<Vec<Arc<dyn IdentityProvider>>> {
+    let logins = settings.logins()?;
+    if logins.is_empty() {
+        return Ok(Vec::new());
+    }
+    let http = adapter_oidc::Http::new()?;
+    let provider = |login| Arc::new(Provider::new(login, http.clone(), Arc::clone(clock))) as _;
+    Ok(logins.into_iter().map(provider).collect())
 }
 
 /// Opens an SQLite database and updates its schema. Errors name the setting.

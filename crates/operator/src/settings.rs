@@ -34,8 +34,10 @@ use time::Duration;
 use tracing::level_filters::LevelFilter;
 use url::Url;
 
-pub use self::values::Database;
+pub(crate) use self::logins::LOGINS;
+pub use self::{logins::Login, values::Database};
 use self::{
+    logins::login,
     time_zones::time_zones,
     values::{
         address, address_header, base_path, log_level, mails, network, public_url, sends_messages,
@@ -43,6 +45,7 @@ use self::{
     },
 };
 
+mod logins;
 mod time_zones;
 pub(crate) mod values;
 pub mod variables;
@@ -86,9 +89,14 @@ pub struct Settings {
     #[arg(long, value_name = "PATH", default_value = "", value_parser = base_path)]
     pub base_path: String,
 
-    /// Whether there is a page at /console, which uses the API with the key of its user
+    /// Whether there is a page at /console, where people sign in
     #[arg(long, value_name = "BOOLEAN", default_value_t = true, action = ArgAction::Set)]
     pub console: bool,
+
+    /// Whether that page takes an API key, and gives the browser a session in its place; false: only
+    /// people sign in there
+    #[arg(long, value_name = "BOOLEAN", default_value_t = true, action = ArgAction::Set)]
+    pub console_keys: bool,
 
     /// Folder of the embedded database, documents, mails and uploads in progress
     #[arg(long, value_name = "FOLDER", default_value = "data")]
@@ -168,6 +176,23 @@ pub struct Settings {
         value_parser = whole::<i64>(1..=168)
     )]
     pub session_hours: i64,
+
+    /// Logins of companies by OpenID Connect, separated by commas: NAME is what people see, ISSUER that of
+    /// the provider, such as Entra=https://login.microsoftonline.com/TENANT/v2.0
+    #[arg(long, value_name = "NAME=ISSUER", value_delimiter = ',', value_parser = login)]
+    pub oidc: Vec<Login>,
+
+    /// Identifier of this service at the provider, for each login of --oidc
+    #[arg(long, value_name = "NAME=CLIENT_ID", value_delimiter = ',')]
+    pub oidc_client: Vec<String>,
+
+    /// Secret of this service at the provider of a login [default: it has none there]
+    #[arg(long, value_name = "NAME=SECRET", value_delimiter = ',')]
+    pub oidc_secret: Vec<String>,
+
+    /// File of that secret, in place of --oidc-secret; read at the start
+    #[arg(long, value_name = "NAME=FILE", value_delimiter = ',')]
+    pub oidc_secret_file: Vec<String>,
 
     /// Time zone data of the system or newer files, such as /usr/share/zoneinfo; names that it lacks
     /// are those of the data in the program [default: the data in the program]
@@ -526,11 +551,17 @@ impl Settings {
         }
     }
 
+    /// Returns the address at which users reach the service, without a slash at its end.
+    pub fn public_address(&self) -> Option<String> {
+        let url = self.public_url.as_ref()?;
+        Some(url.as_str().trim_end_matches('/').to_owned())
+    }
+
     /// Returns a link to the console whose fragment has a token: no server and no log gets it. Without
     /// `--public-url` it leads to this machine by the name `localhost`, where browsers allow passkeys.
     pub fn console_link(&self, name: &str, token: &Token, port: u16) -> String {
-        let base = match &self.public_url {
-            Some(url) => url.as_str().trim_end_matches('/').to_owned(),
+        let base = match self.public_address() {
+            Some(address) => address,
             None => {
                 let scheme = if self.tls_cert.is_some() { "https" } else { "http" };
                 format!("{scheme}://localhost:{port}{}", self.base_path)

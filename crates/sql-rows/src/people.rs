@@ -225,6 +225,20 @@ pub fn open_invitations(person: PersonId) -> _ {
     )
 }
 
+/// Selects the invitations of people that can be accepted at an instant.
+#[auto_type(no_type_alias)]
+pub fn acceptable_invitations(people: &[PersonId], at: OffsetDateTime) -> _ {
+    let people: Vec<i64> = numbers(people);
+    let at: Utc = Utc(at);
+    invitations::table.filter(
+        invitations::person_id
+            .eq_any(people)
+            .and(invitations::used_at.is_null())
+            .and(invitations::withdrawn_at.is_null())
+            .and(invitations::expires_at.gt(at)),
+    )
+}
+
 /// Selects the invitation of a token.
 #[auto_type(no_type_alias)]
 pub fn invitation_row(token: TokenHash) -> _ {

@@ -9,6 +9,8 @@
     reason = "only tests use this crate, and tests fail by panicking"
 )]
 
+#[cfg(feature = "authenticator")]
+pub mod authenticator;
 #[cfg(feature = "browser")]
 pub mod browser;
 #[cfg(feature = "certificates")]
@@ -17,8 +19,16 @@ pub mod certificates;
 pub mod clamd;
 #[cfg(feature = "collector")]
 pub mod collector;
-#[cfg(any(feature = "browser", feature = "clamd", feature = "collector", feature = "postgres"))]
+#[cfg(any(
+    feature = "browser",
+    feature = "clamd",
+    feature = "collector",
+    feature = "oidc",
+    feature = "postgres"
+))]
 mod janitor;
+#[cfg(feature = "oidc")]
+pub mod oidc;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 #[cfg(feature = "proxy")]

@@ -8,8 +8,11 @@ use domain::{
     access::{AccessActor, AccessFacts, AccessKind, DONE, NOT_MODIFIED},
     api_key::{Owner, Scope},
     order::OrderId,
-    person::{Caller, Doer},
-    use_cases::{accesses::recorder::BegunAccess, change_order::Changer},
+    person::{Caller, Doer, PersonId},
+    use_cases::{
+        accesses::recorder::{AccessRecorder, BegunAccess},
+        change_order::Changer,
+    },
 };
 
 use crate::{
@@ -59,17 +62,28 @@ impl Audit {
         policy: Policy,
         scope: impl Fn(&Caller) -> Scope,
     ) -> Result<Admitted, Problem> {
+        let Admitted { caller, access } = self.admit_any(request, admission, policy).await?;
+        let scope = scope(&caller);
+        Ok(Admitted { caller: with_scope(caller, scope)?, access })
+    }
+
+    /// Like [`Self::admit`], for an operation that needs no scope.
+    pub(crate) async fn admit_any(
+        self,
+        request: &HttpRequest,
+        admission: &Admission,
+        policy: Policy,
+    ) -> Result<Admitted, Problem> {
         // Nothing is done that could not be recorded.
         if admission.recorder.is_full() {
             return Err(Problem::unavailable());
         }
         // A request over the rate leaves no entry: the rate bounds the rows that a key can add.
         let caller = admit_any(request, admission, policy).await?;
-        let facts = facts(request, admission, self.kind, &caller);
+        let facts = facts(request, admission, self.kind, actor(&caller));
         let begin = || BegunAccess::new(Arc::clone(&admission.recorder), facts);
         let access = self.begun.get_or_init(begin).clone();
-        let scope = scope(&caller);
-        Ok(Admitted { caller: with_scope(caller, scope)?, access })
+        Ok(Admitted { caller, access })
     }
 
     /// Ends the entry with the outcome of the request. One that has not begun leaves nothing.
@@ -80,20 +94,20 @@ impl Audit {
     }
 }
 
-/// Returns the facts of an access. Its order and its document are those of the path.
+/// Returns the facts of an access. Its order, its document, its person and its key are those of the path.
 fn facts(
     request: &HttpRequest,
     admission: &Admission,
     kind: AccessKind,
-    caller: &Caller,
+    actor: AccessActor,
 ) -> AccessFacts {
     AccessFacts {
         kind,
         order: identifier(request, "order_id").map(OrderId),
         orders: None,
         position: number(request, "position"),
-        subject: None,
-        actor: actor(caller),
+        subject: identifier(request, "person_id").or_else(|| identifier(request, "key_id")),
+        actor,
         address: peer::address(request, &admission.proxies),
         request_id: Some(RequestId::of(request).id.to_string()),
     }
@@ -114,6 +128,40 @@ fn name(outcome: &Answer) -> &'static str {
         Ok(response) if response.status() == StatusCode::NOT_MODIFIED => NOT_MODIFIED,
         Ok(_) => DONE,
         Err(problem) => problem.code().as_str(),
+    }
+}
+
+/// The entry of a sign-in. It is recorded at the end, when its actor is known. It may outlive its request.
+pub(crate) struct SignInAudit {
+    recorder: Arc<AccessRecorder>,
+    facts: AccessFacts,
+}
+
+impl SignInAudit {
+    /// Returns the entry of a request.
+    pub(crate) fn new(request: &HttpRequest, admission: &Admission) -> Result<Self, Problem> {
+        // Nobody signs in if that could not be recorded.
+        if admission.recorder.is_full() {
+            return Err(Problem::unavailable());
+        }
+        let facts = facts(request, admission, AccessKind::SignIn, AccessActor::Nobody);
+        Ok(Self { recorder: Arc::clone(&admission.recorder), facts })
+    }
+
+    /// Records that a caller has signed in.
+    pub(crate) fn signed_in(self, caller: &Caller) {
+        let subject = match caller.doer() {
+            Doer::Key(id) => id.0,
+            Doer::Person(id) => id.0,
+        };
+        let facts = AccessFacts { actor: actor(caller), subject: Some(subject), ..self.facts };
+        BegunAccess::new(self.recorder, facts).end(DONE.to_owned());
+    }
+
+    /// Records that nobody has signed in, and why. `person` is the one whose passkey was used.
+    pub(crate) fn refused(self, outcome: &str, person: Option<PersonId>) {
+        let facts = AccessFacts { subject: person.map(|person| person.0), ..self.facts };
+        BegunAccess::new(self.recorder, facts).end(outcome.to_owned());
     }
 }
 

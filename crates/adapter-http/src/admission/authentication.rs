@@ -8,24 +8,33 @@ use actix_web::{
 };
 use domain::{
     api_key::{PresentedKey, Scope},
-    person::{Caller, Doer},
-    use_cases::{accesses::recorder::AccessRecorder, keys::manage_keys::ManageKeys},
+    person::{Caller, Doer, Token},
+    use_cases::{
+        accesses::recorder::AccessRecorder, keys::manage_keys::ManageKeys,
+        people::sessions::Sessions,
+    },
 };
 use tracing::Instrument as _;
 
 use crate::{
     admission::{
+        cookie::TokenCookie,
         peer::{self, Proxies},
-        rate_limit::{FAILED_AUTHENTICATIONS, Policy, RateLimits},
+        rate_limit::{BEGUN_SIGN_INS, FAILED_AUTHENTICATIONS, Policy, RateLimits},
+        site::Site,
     },
     request::{notes::note, trace::STEPS},
     respond::problem::Problem,
 };
 
-/// Decides which requests are carried out: keys, rates and trusted proxies.
+/// Decides which requests are carried out: keys, sessions, rates and trusted proxies.
 pub struct Admission {
     /// Authenticates API keys.
     pub keys: ManageKeys,
+    /// Finds the sessions of browsers.
+    pub sessions: Sessions,
+    /// Tells the requests of the own pages from those of other sites.
+    pub site: Site,
     /// Rate limits of API keys and of failed authentications.
     pub rates: Arc<RateLimits>,
     /// Proxies whose header with the client's address is trusted.
@@ -70,26 +79,56 @@ pub(crate) async fn admit_any(
             }
             Ok(caller)
         }
-        Err(problem) => {
-            let peer = peer::address(request, &admission.proxies);
-            note(request, |notes| notes.rejected_peer = peer);
-            let counted = peer.map_or(Ok(()), |peer| admission.rates.failure(peer));
-            counted.map_err(|seconds| Problem::rate_limited(FAILED_AUTHENTICATIONS, seconds))?;
-            Err(problem)
-        }
+        Err(problem) => Err(failed(request, admission, problem)),
     }
 }
 
+/// Admits a changing request of the own page in which nobody need be signed in.
+pub(crate) fn admit_stranger(request: &HttpRequest, admission: &Admission) -> Result<(), Problem> {
+    admission.site.check(request)
+}
+
+/// Like [`admit_stranger`], for a request that begins a sign-in, or looks at an invitation. Counts it against the
+/// rate of the address.
+pub(crate) fn admit_beginning(
+    request: &HttpRequest,
+    admission: &Admission,
+) -> Result<(), Problem> {
+    admit_stranger(request, admission)?;
+    let Some(peer) = peer::address(request, &admission.proxies) else { return Ok(()) };
+    let counted = admission.rates.begun_sign_in(peer);
+    counted.map_err(|seconds| Problem::rate_limited(BEGUN_SIGN_INS, seconds))
+}
+
+/// Counts a failed authentication of the address. Returns the problem to answer: that of the rate, if it is
+/// exceeded.
+pub(crate) fn failed(request: &HttpRequest, admission: &Admission, problem: Problem) -> Problem {
+    let peer = peer::address(request, &admission.proxies);
+    note(request, |notes| notes.rejected_peer = peer);
+    let counted = peer.map_or(Ok(()), |peer| admission.rates.failure(peer));
+    let over = |seconds| Problem::rate_limited(FAILED_AUTHENTICATIONS, seconds);
+    counted.err().map_or(problem, over)
+}
+
+/// Finds the caller of a key, or else of the session of the browser. Both are looked for here alone.
 async fn authenticate(
     request: &HttpRequest,
     admission: &Admission,
 ) -> Result<Arc<Caller>, Problem> {
-    let presented = PresentedKey::parse(bearer(request.headers())?);
-    let presented = presented.ok_or_else(Problem::invalid_token)?;
     let may_look_up = || {
         let peer = peer::address(request, &admission.proxies);
         peer.is_none_or(|peer| admission.rates.may_look_up(peer))
     };
+    if !request.headers().contains_key(header::AUTHORIZATION)
+        && let Some(sent) = TokenCookie::Session.text(request)
+    {
+        admission.site.check(request)?;
+        let token = Token::parse(sent).ok_or_else(Problem::session_ended)?;
+        let caller = admission.sessions.authenticate(&token, may_look_up).await?;
+        return caller.ok_or_else(Problem::session_ended);
+    }
+    let presented = PresentedKey::parse(bearer(request.headers())?);
+    let presented = presented.ok_or_else(Problem::invalid_token)?;
     let key = admission.keys.authenticate(&presented, may_look_up).await?;
     let caller = |key| Arc::new(Caller::from(key));
     key.map(caller).ok_or_else(Problem::invalid_token)

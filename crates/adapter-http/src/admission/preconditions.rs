@@ -39,6 +39,16 @@ impl Preconditions {
         }
     }
 
+    /// Checks the preconditions of a change of what has no versions.
+    pub(crate) fn check_without_versions(&self) -> Result<(), Problem> {
+        if !self.0.headers().contains_key(IF_MATCH) {
+            return Ok(());
+        }
+        let detail = "A precondition is false, so nothing was done: If-Match names a version, and there are none \
+                      here. Send the request without it.";
+        Err(Problem::new(ProblemCode::PreconditionFailed, detail))
+    }
+
     /// Returns the instant of `If-Unmodified-Since`. `If-Match` replaces it, and an invalid one is ignored (section
     /// 13.1.4).
     fn unmodified_since(&self) -> Option<OffsetDateTime> {

@@ -1,5 +1,5 @@
 //! Rate limits as token buckets: per API key and policy, and per peer address for failed
-//! authentications.
+//! authentications and sign-ins.
 
 use std::{
     collections::HashMap,
@@ -12,7 +12,7 @@ use std::{
 use actix_web::http::header::HeaderName;
 use domain::{
     api_key::{Rate, Scope},
-    person::{Caller, Doer},
+    person::{Caller, Doer, PersonId},
 };
 use governor::{
     NotUntil, Quota, RateLimiter,
@@ -75,6 +75,8 @@ pub struct RateLimits {
     reads: Rate,
     keys: Mutex<KeyBuckets>,
     failures: Buckets<IpAddr>,
+    failed_sign_ins: Buckets<PersonId>,
+    ceremonies: Buckets<IpAddr>,
     look_ups: Buckets<IpAddr>,
     log_lines: Buckets<IpAddr>,
     all_log_lines: Buckets<()>,
@@ -82,6 +84,12 @@ pub struct RateLimits {
 
 type KeyBuckets = HashMap<(Policy, Rate), Arc<Buckets<Doer>>>;
 
+/// Name of the policy of sign-ins that strangers begin.
+pub(crate) const BEGUN_SIGN_INS: &str = "begun-sign-ins";
+
+/// Sign-ins that an address may begin, and invitations that it may look at. Each leaves a row for ten minutes, so
+/// that one address cannot crowd out the others. An office has one address.
+const CEREMONIES: Rate = Rate { per_second: 2, burst: 60 };
 /// Log lines of cheap rejections for each address. The rest is logged at the level `debug`.
 const LOG_LINES: Rate = Rate { per_second: 5, burst: 5 };
 /// The same for all addresses together.
@@ -98,6 +106,8 @@ impl RateLimits {
             reads,
             keys: Mutex::default(),
             failures: Buckets::new(orders),
+            failed_sign_ins: Buckets::new(orders),
+            ceremonies: Buckets::new(CEREMONIES),
             look_ups: Buckets::new(orders),
             log_lines: Buckets::new(LOG_LINES),
             all_log_lines: Buckets::new(ALL_LOG_LINES),
@@ -129,6 +139,17 @@ impl RateLimits {
         self.failures.take(&network(peer)).map_or(Ok(()), |taken| taken.map(drop))
     }
 
+    /// Counts a refused sign-in with a passkey of a person, whatever its address. The error is the number of seconds
+    /// to wait, at least one. A sign-in that counts is never held up.
+    pub(crate) fn refused_sign_in(&self, person: PersonId) -> Result<(), u64> {
+        self.failed_sign_ins.take(&person).map_or(Ok(()), |taken| taken.map(drop))
+    }
+
+    /// Counts a sign-in that a peer begins. The error is the number of seconds to wait, at least one.
+    pub(crate) fn begun_sign_in(&self, peer: IpAddr) -> Result<(), u64> {
+        self.ceremonies.take(&network(peer)).map_or(Ok(()), |taken| taken.map(drop))
+    }
+
     /// Counts a look-up of a key that is not cached. Returns whether the peer may cause it. A valid
     /// key needs one in five seconds, so the count is separate from that of failures.
     pub(crate) fn may_look_up(&self, peer: IpAddr) -> bool {
@@ -146,7 +167,8 @@ impl RateLimits {
         for buckets in keys.values() {
             buckets.forget_idle();
         }
-        [&self.failures, &self.look_ups, &self.log_lines]
+        self.failed_sign_ins.forget_idle();
+        [&self.failures, &self.ceremonies, &self.look_ups, &self.log_lines]
             .into_iter()
             .for_each(Buckets::forget_idle);
     }

@@ -4,9 +4,14 @@ use actix_web::{HttpMessage as _, HttpRequest, http::header, web};
 use bytes::Bytes;
 use domain::{
     person::Caller,
-    request::{Object, ViolationCode, rules::unknown_members, whole_characters},
+    request::{
+        Object, ViolationCode,
+        rules::{closed, unknown_members},
+        whole_characters,
+    },
 };
 use encoding_rs::UTF_8;
+use garde::Validate;
 use serde::{
     Deserialize,
     de::{DeserializeOwned, IgnoredAny},
@@ -21,6 +26,9 @@ use crate::{
 /// Size limit of a JSON body in bytes. An order with every text at its limit has a fifth of it.
 pub(crate) const MAX_BODY: u64 = 256 * 1024;
 
+/// Size limit of a body that anybody may send, in bytes. The answer of an authenticator has a fifth of it.
+const MAX_SMALL_BODY: u64 = 16 * 1024;
+
 /// Reads a body with the content type of JSON, when `limit` permits it.
 pub(crate) async fn read(
     request: &HttpRequest,
@@ -31,6 +39,21 @@ pub(crate) async fn read(
     check_head(request)?;
     let _permit = limit.acquire(request, caller.party()).await?;
     body::read_all(request, payload, MAX_BODY).await
+}
+
+/// Reads a small body that is an object, and checks its rules. Nobody need be signed in: its size alone bounds what it
+/// holds.
+pub(crate) async fn read_small_object<T>(
+    request: &HttpRequest,
+    payload: web::Payload,
+) -> Result<T, Problem>
+where
+    T: DeserializeOwned + Validate<Context = ()>,
+{
+    check_head(request)?;
+    let object: Object<T> = object(&body::read_all(request, payload, MAX_SMALL_BODY).await?)?;
+    closed(&object).map_err(Problem::violations)?;
+    Ok(object.members)
 }
 
 /// Rejects a body by its headers if it is no JSON.

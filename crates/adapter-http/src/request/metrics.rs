@@ -38,6 +38,7 @@ pub struct ApiMetrics {
     pub(crate) documents_missing: IntCounter,
     pub(crate) downloads_cut: IntCounter,
     pub(crate) utc_disagreements: IntCounterVec,
+    pub(crate) sign_ins: IntCounterVec,
 }
 
 /// Buckets of the duration of a request, in seconds.
@@ -123,6 +124,11 @@ impl ApiMetrics {
                 "notary_orders_utc_disagreements_total",
                 "Supplied UTC datetimes that disagree with the local time, by field.",
                 &["field"],
+            )?,
+            sign_ins: counters(
+                "notary_orders_sign_ins_total",
+                "Sign-ins by way and outcome: ok, or why nobody was signed in.",
+                &["way", "outcome"],
             )?,
         };
         for (name, help, version) in [

@@ -90,6 +90,12 @@ impl Problem {
         Self { errors: Some(errors), ..Self::new(code, detail) }
     }
 
+    /// Reports the members of a body that are invalid.
+    pub(crate) fn violations(violations: Vec<Violation>) -> Self {
+        let fields = violations.into_iter().map(FieldProblem::from);
+        Self::invalid(ProblemCode::ValidationFailed, fields.collect())
+    }
+
     /// Adds a sentence to the detail.
     pub(crate) fn adding(self, sentence: &str) -> Self {
         Self { detail: format!("{} {sentence}", self.detail).into(), ..self }
@@ -147,6 +153,13 @@ impl Problem {
     pub(crate) fn invalid_token() -> Self {
         let detail = "The API key is unknown, expired or revoked.";
         Self::challenge(ProblemCode::Unauthorized, detail, r#", error="invalid_token""#)
+    }
+
+    /// Reports a session that is unknown, or has ended. The browser keeps its cookie: the person may have signed in
+    /// again while the request was on its way.
+    pub(crate) fn session_ended() -> Self {
+        let detail = "The session has ended. Sign in again.";
+        Self::challenge(ProblemCode::SessionEnded, detail, "")
     }
 
     /// Reports a request for which the key lacks a scope (RFC 6750, section 3.1).

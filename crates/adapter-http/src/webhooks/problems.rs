@@ -1,13 +1,13 @@
 //! The problem responses of requests about webhooks.
 
-use domain::{request::Violation, use_cases::webhooks::manage_webhooks::WebhooksError};
+use domain::use_cases::webhooks::manage_webhooks::WebhooksError;
 
-use crate::respond::problem::{FieldProblem, Problem, ProblemCode};
+use crate::respond::problem::{Problem, ProblemCode};
 
 impl From<WebhooksError> for Problem {
     fn from(error: WebhooksError) -> Self {
         match error {
-            WebhooksError::Invalid(violations) => invalid(violations),
+            WebhooksError::Invalid(violations) => Self::violations(violations),
             // A list of deliveries names the parameter of its cursor instead.
             WebhooksError::NotFound | WebhooksError::UnknownCursor => Self::no_such_webhook(),
             WebhooksError::Changed => Self::new(
@@ -33,10 +33,4 @@ impl From<WebhooksError> for Problem {
 pub(crate) fn replay_in_progress() -> Problem {
     let detail = "A replay of this webhook is in progress. Repeat your request when it has ended.";
     Problem::new(ProblemCode::ReplayInProgress, detail).retry_after(1)
-}
-
-/// Reports the members of a body that are invalid.
-pub(crate) fn invalid(violations: Vec<Violation>) -> Problem {
-    let fields = violations.into_iter().map(FieldProblem::from);
-    Problem::invalid(ProblemCode::ValidationFailed, fields.collect())
 }

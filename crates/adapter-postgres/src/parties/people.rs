@@ -21,8 +21,8 @@ use sql_rows::{
     Utc,
     people::{
         ChangedPerson, ErasedPerson, IdentityRow, InvitationRow, NewInvitationRow, NewPasskeyRow,
-        NewPersonRow, PasskeyRow, PersonRow, active_admins, all_people, credential_row, doer_of,
-        identity_row, invitation_row, is_disabled, open_invitations, passkeys_of, people_and_keys,
+        NewPersonRow, PasskeyRow, PersonRow, acceptable_invitations, active_admins, all_people,
+        credential_row, doer_of, identity_row, invitation_row, is_disabled, open_invitations, passkeys_of, people_and_keys,
         people_of, person_row, unused_credential,
     },
     schema::{api_keys, identities, invitations, passkeys, people, sessions},
@@ -180,6 +180,14 @@ impl PersonRepo for PostgresStore {
             Some(party) => self.select(people_of(party), PersonRow::into_person).await,
             None => self.select(all_people(), PersonRow::into_person).await,
         }
+    }
+
+    async fn open_invitations(
+        &self,
+        people: &[PersonId],
+        at: OffsetDateTime,
+    ) -> Result<Vec<Invitation>, StoreError> {
+        self.select(acceptable_invitations(people, at), InvitationRow::into_invitation).await
     }
 
     async fn passkey(

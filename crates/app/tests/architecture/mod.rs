@@ -26,8 +26,10 @@ fn allowed() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
         "adapter-http",
         "adapter-mail",
         "adapter-object-store",
+        "adapter-oidc",
         "adapter-postgres",
         "adapter-sqlite",
+        "adapter-webauthn",
         "adapter-webhook",
     ];
     let mut allowed: BTreeMap<_, BTreeSet<_>> =
@@ -39,6 +41,7 @@ fn allowed() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
         "adapter-clamd",
         "adapter-mail",
         "adapter-object-store",
+        "adapter-oidc",
         "adapter-postgres",
         "adapter-webhook",
     ];

@@ -75,6 +75,7 @@ mod operators {
     mod copy;
     pub mod doctor {
         mod embedded;
+        mod logins;
         mod production;
         pub mod report;
     }

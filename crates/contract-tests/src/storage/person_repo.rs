@@ -90,6 +90,25 @@ pub async fn people_are_listed_by_side(storage: &Storage) {
     }
 }
 
+/// Those that are used, withdrawn or expired are not.
+pub async fn open_invitations_are_listed(storage: &Storage) {
+    let (used, of_used) = invite(storage, Role::Member).await;
+    storage.people.accept(of_used, &by_passkey(), NOW).await.unwrap();
+    let (withdrawn, _) = invite(storage, Role::Member).await;
+    storage.people.withdraw_invitations(withdrawn, ADMIN, NOW).await.unwrap();
+    let ((open, token), (other, _)) =
+        (invite(storage, Role::Member).await, invite(storage, Role::Member).await);
+    let tokens = async |people: &[PersonId], at| {
+        let open = storage.people.open_invitations(people, at).await.unwrap();
+        open.iter().map(|it| (it.person, it.invitation.token)).collect::<Vec<_>>()
+    };
+    let end = new_invitation().expires_at;
+    assert_eq!(tokens(&[used, withdrawn, open], end - MICROSECOND).await, [(open, token)]);
+    assert_eq!(tokens(&[open, other], end - MICROSECOND).await.len(), 2);
+    assert_eq!(tokens(&[open], end).await, []);
+    assert_eq!(tokens(&[], NOW).await, []);
+}
+
 /// Of any number of concurrent calls, one invites.
 pub async fn first_person_is_invited_once(storage: &Storage) {
     let people =

@@ -99,7 +99,7 @@ pub fn violations(request: &impl garde::Validate<Context = ()>) -> Vec<Violation
 ///
 /// # Errors
 /// All violations.
-pub(crate) fn closed<T: garde::Validate<Context = ()>>(
+pub fn closed<T: garde::Validate<Context = ()>>(
     request: &Object<T>,
 ) -> Result<(), Vec<Violation>> {
     let mut violations = violations(request);
@@ -122,7 +122,7 @@ fn check(follows: bool, code: ViolationCode, detail: &'static str) -> Checked {
 
 /// Accepts any value of the type.
 #[expect(clippy::unnecessary_wraps, reason = "the signature of a rule")]
-pub(crate) fn any<T>(_: &T) -> Checked {
+pub fn any<T>(_: &T) -> Checked {
     Ok(())
 }
 

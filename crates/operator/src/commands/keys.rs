@@ -10,6 +10,7 @@ use clap::{Args, Subcommand};
 use domain::{
     api_key::{
         ApiKey, ApiKeyId, ClientId, KeyChange, KeyEvent, Party, PresentedKey, Rate, Scope, Scopes,
+        key_request::{DEFAULT_GRACE_HOURS, MAX_GRACE_HOURS, MAX_KEY_NAME, MAX_LIFETIME_DAYS},
         lookup_of,
     },
     order::{EmailAddress, SigningServiceId},
@@ -29,9 +30,6 @@ use crate::{
     system::system_user,
 };
 
-/// Maximum length of the name of a key, in characters.
-const MAX_CHARS: usize = 100;
-
 #[derive(Debug, Subcommand)]
 pub enum KeysCommand {
     /// Issue a key. Prints only the key to standard output, and only this once
@@ -48,8 +46,8 @@ pub enum KeysCommand {
         #[arg(
             long,
             value_name = "N",
-            default_value_t = 24,
-            value_parser = whole::<u32>(0..=8_760)
+            default_value_t = DEFAULT_GRACE_HOURS,
+            value_parser = whole::<u32>(0..=MAX_GRACE_HOURS.into())
         )]
         grace_hours: u32,
     },
@@ -128,7 +126,7 @@ pub struct Issue {
     #[arg(long, value_name = "NAME", value_parser = party_name, conflicts_with = "client")]
     client_name: Option<String>,
     /// Days until the key expires
-    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=36_500))]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=MAX_LIFETIME_DAYS.into()))]
     expires_in_days: Option<u32>,
     /// Address of the client or service that is told of webhook endpoints that fail, of rejected requests, and of
     /// a key that reads many orders
@@ -305,8 +303,8 @@ fn show(id: ApiKeyId, key: &PresentedKey) -> Result<()> {
 
 fn name(text: &str) -> Result<String, String> {
     let rule =
-        || format!("must be one line of at most {MAX_CHARS} visible characters, and not blank");
-    is_plain(text, MAX_CHARS).then(|| text.to_owned()).ok_or_else(rule)
+        || format!("must be one line of at most {MAX_KEY_NAME} visible characters, and not blank");
+    is_plain(text, MAX_KEY_NAME).then(|| text.to_owned()).ok_or_else(rule)
 }
 
 fn list_trail(events: &[KeyEvent], format: Format) -> Result<()> {

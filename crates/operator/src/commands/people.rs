@@ -7,11 +7,14 @@ use domain::{
     api_key::{ClientId, Party},
     order::{EmailAddress, SigningServiceId},
     person::{
-        FORMER_USER, INVITATION_LIFETIME, InvitationNotice, Passkey, Person, PersonChange,
-        PersonId, PersonName, PersonRefusal, Role, Session, SessionId, Token,
+        FORMER_USER, Passkey, Person, PersonChange, PersonId, PersonName, PersonRefusal, Role,
+        Session, SessionId, Token,
     },
-    ports::{Notice, PersonError, WhichSessions, error_chain},
-    use_cases::people::manage_people::{InvitationTerms, ManagePeople, Manager},
+    ports::{PersonError, WhichSessions, error_chain},
+    use_cases::people::{
+        mail_invitation::MailInvitation,
+        manage_people::{InvitationTerms, ManagePeople, Manager},
+    },
 };
 use serde_json::json;
 
@@ -291,32 +294,18 @@ async fn hand_over(
     print(&format!("{link}\n"))?;
     eprintln!("the link is for person {}, and valid for 7 days", id.0);
     let Some(person) = people.people.find(id).await? else { return Ok(()) };
-    let (Some(recipient), Some(_), None) =
-        (person.person.email, &settings.public_url, settings.mail_drop())
+    let (Some(_), Some(_), None) =
+        (&person.person.email, &settings.public_url, settings.mail_drop())
     else {
         return Ok(());
     };
-    let side = match person.person.party {
-        Party::Client(client) => {
-            let first = storage.keys.first_of(client).await?;
-            first.map(|first| first.client_name().to_owned())
-        }
-        Party::Service(service) => {
-            storage.services.find(&[service]).await?.pop().map(|service| service.name)
-        }
+    let mails = MailInvitation {
+        keys: storage.keys.clone(),
+        services: storage.services.clone(),
+        notifier: notifier(settings)?,
     };
-    let at = clock.now();
-    let notice = Notice::Invitation(InvitationNotice {
-        person: id,
-        side,
-        by: None,
-        link,
-        at,
-        expires_at: at + INVITATION_LIFETIME,
-        recipient,
-    });
-    match notifier(settings)?.tell(&notice).await {
-        Ok(()) => eprintln!("it was mailed, too"),
+    match mails.mail(&person, None, link, clock.now()).await {
+        Ok(_) => eprintln!("it was mailed, too"),
         Err(error) => eprintln!("it was not mailed: {}", error_chain(&error)),
     }
     Ok(())

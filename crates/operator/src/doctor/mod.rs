@@ -13,6 +13,7 @@ mod encryption;
 mod files;
 mod finding;
 pub(crate) mod health;
+mod logins;
 mod proxies;
 mod stores;
 mod time_zones;
@@ -82,6 +83,8 @@ pub async fn examine(
         begin(of, "files", files::check),
         begin(of, "certificate", certificate::check),
         begin(of, "proxies", proxies::check),
+        begin(of, "logins", logins::logins),
+        begin(of, "passkeys", logins::passkeys),
         // Last, because the others do not wait for it.
         begin(of, accesses::NAME, accesses::check),
     ];

@@ -46,6 +46,57 @@ problem_codes! {
     NoDocuments = BAD_REQUEST, "no_documents", "No documents";
     /// The credentials are missing or malformed, or the key is invalid, expired or revoked.
     Unauthorized = UNAUTHORIZED, "unauthorized", "A valid API key is required";
+    /// The session of the browser has ended, or is unknown.
+    SessionEnded = UNAUTHORIZED, "session_ended", "The session has ended";
+    /// The passkey does not count: it is of another origin, replayed, or without verification of its user.
+    PasskeyRejected = UNAUTHORIZED, "passkey_rejected", "The passkey was not accepted";
+    /// The answer of the identity provider does not count.
+    LoginRejected = UNAUTHORIZED, "login_rejected", "The login was not accepted";
+    /// Nobody here has the passkey or the login.
+    UnknownPerson = UNAUTHORIZED, "unknown_person", "Nobody has this passkey or login";
+    /// The sign-in is of another browser, over, or too old.
+    NoCeremony = BAD_REQUEST, "no_ceremony", "The sign-in is over";
+    /// The request is of a key, and tells of no session.
+    NoSession = FORBIDDEN, "no_session", "The request has no session";
+    /// The operator lets no page take a key.
+    KeysDisabled = FORBIDDEN, "keys_disabled", "No session begins with a key here";
+    /// A page of another site may have caused the request.
+    CrossSite = FORBIDDEN, "cross_site", "The request may be of another site";
+    /// Browsers allow no sign-in at this address.
+    InsecureOrigin = FORBIDDEN, "insecure_origin", "Nobody can sign in at this address";
+    /// The person is disabled.
+    PersonDisabled = FORBIDDEN, "person_disabled", "The person is disabled";
+    /// Another person has signed in than the one of the session.
+    OtherPerson = FORBIDDEN, "other_person", "Another person has signed in";
+    /// The person is no admin.
+    NotAdmin = FORBIDDEN, "not_admin", "Only admins may do this";
+    /// Keys, and their sessions, manage no people and no keys.
+    KeyCannotManage = FORBIDDEN, "key_cannot_manage", "A key manages no people and no keys";
+    /// The sign-in was more than five minutes ago.
+    SignInAgain = FORBIDDEN, "sign_in_again", "Sign in again first";
+    /// There is no login of this name.
+    UnknownProvider = NOT_FOUND, "unknown_provider", "There is no such login";
+    /// No such invitation was ever issued.
+    InvitationUnknown = NOT_FOUND, "invitation_unknown", "The invitation is unknown";
+    /// The invitation was accepted.
+    InvitationUsed = GONE, "invitation_used", "The invitation is used";
+    /// The invitation is more than seven days old.
+    InvitationExpired = GONE, "invitation_expired", "The invitation has expired";
+    /// The invitation was withdrawn.
+    InvitationWithdrawn = GONE, "invitation_withdrawn", "The invitation was withdrawn";
+    /// The side would have no admin any more.
+    LastAdmin = CONFLICT, "last_admin", "The last admin stays one";
+    /// The person would have no way to sign in any more.
+    LastMethod = CONFLICT, "last_method", "The last way to sign in stays";
+    /// The passkey or the login belongs to another person.
+    MethodInUse = CONFLICT, "method_in_use", "The passkey or login belongs to another person";
+    /// The person has as many passkeys as they can have.
+    TooManyPasskeys = CONFLICT, "too_many_passkeys", "Too many passkeys";
+    /// The key is revoked or expired.
+    KeyNotValid = CONFLICT, "key_not_valid", "The key is not valid";
+    /// The identity provider does not answer.
+    ProviderUnavailable = SERVICE_UNAVAILABLE, "provider_unavailable",
+        "The identity provider is unavailable";
     /// The key is bound to another signing service, or lacks a scope.
     Forbidden = FORBIDDEN, "forbidden", "The API key does not permit this request";
     /// The path does not exist, or the client has no such order, document, webhook or delivery.
@@ -115,7 +166,17 @@ impl ProblemCode {
     pub(crate) fn is_cheap(self) -> bool {
         matches!(
             self,
-            Self::Unauthorized | Self::RateLimited | Self::NotFound | Self::MethodNotAllowed
+            Self::Unauthorized
+                | Self::SessionEnded
+                | Self::PasskeyRejected
+                | Self::LoginRejected
+                | Self::UnknownPerson
+                | Self::NoCeremony
+                | Self::CrossSite
+                | Self::InvitationUnknown
+                | Self::RateLimited
+                | Self::NotFound
+                | Self::MethodNotAllowed
         )
     }
 

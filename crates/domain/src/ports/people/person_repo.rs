@@ -134,6 +134,13 @@ pub trait PersonRepo: Send + Sync {
     /// Returns the people of a side, or of all sides, by identifier. Leaves out erased ones.
     async fn list(&self, party: Option<Party>) -> Result<Vec<Person>, StoreError>;
 
+    /// Returns the invitations of these people that are neither used, withdrawn nor expired at an instant.
+    async fn open_invitations(
+        &self,
+        people: &[PersonId],
+        at: OffsetDateTime,
+    ) -> Result<Vec<Invitation>, StoreError>;
+
     /// Returns the passkey of a credential, and its person.
     async fn passkey(
         &self,

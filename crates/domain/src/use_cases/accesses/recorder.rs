@@ -208,6 +208,8 @@ struct Begun {
     orders: OnceLock<u32>,
     /// The order that the request has found or created; 0 for none.
     order: AtomicI64,
+    /// The person or the key that the request is about, and its path does not name; 0 for none.
+    subject: AtomicI64,
     /// Whether the request has created its order.
     creates: AtomicBool,
     id: OnceLock<AccessId>,
@@ -218,14 +220,20 @@ impl BegunAccess {
     /// Begins an access.
     pub fn new(recorder: Arc<AccessRecorder>, facts: AccessFacts) -> Self {
         let (orders, id, has_ended) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
-        let (order, creates) = (AtomicI64::new(0), AtomicBool::new(false));
+        let (order, subject) = (AtomicI64::new(0), AtomicI64::new(0));
+        let creates = AtomicBool::new(false);
         recorder.lock().begun += 1;
-        Self(Arc::new(Begun { recorder, facts, orders, order, creates, id, has_ended }))
+        Self(Arc::new(Begun { recorder, facts, orders, order, subject, creates, id, has_ended }))
     }
 
     /// Notes the order that a request uses whose path names none.
     pub(crate) fn uses(&self, order: OrderId) {
         self.0.order.store(order.0, Ordering::Relaxed);
+    }
+
+    /// Notes the person or the key that a request is about, if its path names none.
+    pub fn concerns(&self, subject: i64) {
+        self.0.subject.store(subject, Ordering::Relaxed);
     }
 
     /// Notes that a request has created its order. The order tells of that, so the access leaves no row, unless
@@ -257,7 +265,9 @@ impl Begun {
         let orders = self.orders.get().copied().or(self.facts.orders);
         let used = Some(self.order.load(Ordering::Relaxed)).filter(|order| *order != 0);
         let order = self.facts.order.or(used.map(OrderId));
-        let facts = AccessFacts { order, orders, ..self.facts.clone() };
+        let noted = Some(self.subject.load(Ordering::Relaxed)).filter(|subject| *subject != 0);
+        let subject = self.facts.subject.or(noted);
+        let facts = AccessFacts { order, orders, subject, ..self.facts.clone() };
         Access { id, facts, outcome }
     }
 

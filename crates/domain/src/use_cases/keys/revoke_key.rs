@@ -10,6 +10,7 @@ use crate::{
 };
 
 /// Revokes keys.
+#[derive(Clone)]
 pub struct RevokeKey {
     /// Revokes them.
     pub keys: ManageKeys,

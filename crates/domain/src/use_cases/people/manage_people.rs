@@ -1,6 +1,8 @@
 //! Use case: invite and change people, by an admin of their side or by an operator.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
+
+use time::OffsetDateTime;
 
 use crate::{
     api_key::Party,
@@ -129,6 +131,25 @@ impl ManagePeople {
         Ok(with_passkeys.collect())
     }
 
+    /// Returns a person whom one manages.
+    ///
+    /// # Errors
+    /// [`PersonRefusal::Unknown`].
+    pub async fn find(&self, by: Manager, id: PersonId) -> Result<Person, PersonError> {
+        let person = self.people.find(id).await?;
+        let person = person.filter(|person| by.may_manage(person.person.party));
+        person.ok_or_else(|| PersonRefusal::Unknown.into())
+    }
+
+    /// Returns until when people can accept the invitation that is open.
+    pub async fn invitation_ends(
+        &self,
+        people: &[PersonId],
+    ) -> Result<BTreeMap<PersonId, OffsetDateTime>, StoreError> {
+        let open = self.people.open_invitations(people, self.clock.now()).await?;
+        Ok(open.into_iter().map(|it| (it.person, it.invitation.expires_at)).collect())
+    }
+
     /// Changes a person: name, address, role, disabled or not. Counts at once on this instance, and within ten
     /// seconds on every other.
     pub async fn change(
@@ -166,10 +187,7 @@ impl ManagePeople {
         id: PersonId,
         except: Option<SessionId>,
     ) -> Result<usize, PersonError> {
-        let person = self.people.find(id).await?;
-        if person.is_none_or(|person| !by.may_manage(person.person.party)) {
-            return Err(PersonRefusal::Unknown.into());
-        }
+        self.find(by, id).await?;
         Ok(self.sessions.end(WhichSessions::OfPerson(id), except).await?)
     }
 

@@ -8,8 +8,8 @@ use time::OffsetDateTime;
 use crate::{
     api_key::ApiKey,
     person::{
-        CEREMONY_LIFETIME, Ceremony, CeremonyData, Doer, Invitation, InvitationFault, NewPasskey,
-        NewSession, Origin, PasskeyId, PendingLogin, Person, PersonId, PersonName, PersonRefusal,
+        CEREMONY_LIFETIME, Ceremony, CeremonyData, Credential, Doer, Invitation, InvitationFault,
+        NewPasskey, NewSession, Origin, PasskeyId, PendingLogin, Person, PersonId, PersonName, PersonRefusal,
         PersonState, Purpose, Session, SessionId, SessionTerms, Token, TokenHash, Way, local_path,
     },
     ports::{
@@ -49,15 +49,6 @@ pub struct SignedIn {
     pub session: Session,
     /// The person; `None` for a session of a key.
     pub person: Option<Person>,
-}
-
-/// What a ceremony of a passkey has led to.
-#[derive(Debug)]
-pub enum Finished {
-    /// A session.
-    SignedIn(Box<SignedIn>),
-    /// One more passkey.
-    Added(PasskeyId),
 }
 
 /// The reason why nobody was signed in.
@@ -119,6 +110,15 @@ impl SignInError {
             Self::Store(_) => "unavailable",
         }
     }
+}
+
+fn new_passkey(
+    name: Option<PersonName>,
+    credential: Credential,
+    created_at: OffsetDateTime,
+) -> NewPasskey {
+    let name = name.unwrap_or_else(|| PersonName::from_stored(UNNAMED.to_owned()));
+    NewPasskey { name, credential, created_at }
 }
 
 fn invitation(fault: InvitationFault) -> SignInError {
@@ -190,37 +190,39 @@ impl SignIn {
         self.sessions.take(token.hash(), now).await?.ok_or(SignInError::NoCeremony)
     }
 
-    /// Finishes a ceremony with a passkey: `response` is the JSON of the browser's answer. A ceremony that fails is
-    /// over, too. A new passkey gets the name.
-    pub async fn finish_passkey(
+    /// Takes a ceremony of a passkey: what it is for, where it began, and the state of the library.
+    async fn take_passkey(
         &self,
         token: &Token,
-        response: &str,
-        name: Option<PersonName>,
-    ) -> Result<Finished, SignInError> {
-        let now = self.clock.now();
+        now: OffsetDateTime,
+    ) -> Result<(Purpose, Origin, Vec<u8>), SignInError> {
         let Ceremony { purpose, data, .. } = self.take(token, now).await?;
         let CeremonyData::Passkey { origin, state } = data else {
             return Err(SignInError::NoCeremony);
         };
         let origin = Origin::parse(&origin).ok_or(SignInError::NoCeremony)?;
-        let new_passkey = |person: &Person| {
-            let credential =
-                self.passkeys.finish_registration(&origin, person, &state, response)?;
-            let name = name.unwrap_or_else(|| PersonName::from_stored(UNNAMED.to_owned()));
-            Ok::<_, PasskeyFault>(NewPasskey { name, credential, created_at: now })
-        };
+        Ok((purpose, origin, state))
+    }
+
+    /// Signs in by a ceremony with a passkey: `response` is the JSON of the browser's answer. A ceremony that fails is
+    /// over, too. The passkey of an invitation gets the name.
+    pub async fn finish_passkey(
+        &self,
+        token: &Token,
+        response: &str,
+        name: Option<PersonName>,
+    ) -> Result<SignedIn, SignInError> {
+        let now = self.clock.now();
+        let (purpose, origin, state) = self.take_passkey(token, now).await?;
         let person = match purpose {
             Purpose::Accept(token) => {
                 let (_, person) = self.invited(token).await?;
-                let method = NewMethod::Passkey(new_passkey(&person)?);
+                let credential =
+                    self.passkeys.finish_registration(&origin, &person, &state, response)?;
+                let method = NewMethod::Passkey(new_passkey(name, credential, now));
                 self.people.accept(token, &method, now).await?
             }
-            Purpose::AddPasskey(id) => {
-                let person = self.person(id).await?;
-                let added = self.people.add_passkey(id, &new_passkey(&person)?).await?;
-                return Ok(Finished::Added(added));
-            }
+            Purpose::AddPasskey(_) => return Err(SignInError::NoCeremony),
             Purpose::SignIn | Purpose::Confirm(..) => {
                 let named = self.passkeys.named_credential(response)?;
                 let found = self.people.passkey(&named).await?;
@@ -234,8 +236,31 @@ impl SignIn {
                 person
             }
         };
-        let signed_in = self.start(person, Way::Passkey, purpose).await?;
-        Ok(Finished::SignedIn(Box::new(signed_in)))
+        self.start(person, Way::Passkey, purpose).await
+    }
+
+    /// Gives the person who has begun the ceremony one more passkey.
+    pub async fn finish_added_passkey(
+        &self,
+        token: &Token,
+        id: PersonId,
+        response: &str,
+        name: Option<PersonName>,
+    ) -> Result<PasskeyId, SignInError> {
+        let now = self.clock.now();
+        let (purpose, origin, state) = self.take_passkey(token, now).await?;
+        if purpose != Purpose::AddPasskey(id) {
+            return Err(SignInError::NoCeremony);
+        }
+        let person = self.person(id).await?;
+        let credential = self.passkeys.finish_registration(&origin, &person, &state, response)?;
+        Ok(self.people.add_passkey(id, &new_passkey(name, credential, now)).await?)
+    }
+
+    /// Returns the person whose passkey a refused response names: for its access, and for the count of guesses.
+    pub async fn named_person(&self, response: &str) -> Result<Option<PersonId>, StoreError> {
+        let Ok(named) = self.passkeys.named_credential(response) else { return Ok(None) };
+        Ok(self.people.passkey(&named).await?.map(|(passkey, _)| passkey.person))
     }
 
     /// Begins a login at a provider. Returns the token of the ceremony for a cookie, and where the browser goes.

@@ -109,7 +109,7 @@ fn with_passkey(change: fn(&mut Person)) -> Mocks {
     mocks
 }
 
-async fn finished(sign_in: &SignIn, purpose: Purpose) -> Result<Finished, SignInError> {
+async fn finished(sign_in: &SignIn, purpose: Purpose) -> Result<SignedIn, SignInError> {
     let (token, _) = sign_in.begin_passkey(purpose, &origin()).await.unwrap();
     sign_in.finish_passkey(&token, "{}", None).await
 }
@@ -121,10 +121,7 @@ async fn passkey_signs_its_person_in() {
         assert!(*before == credential() && used == [1]);
         Ok(true)
     });
-    let Finished::SignedIn(signed_in) = finished(&mocks.sign_in(), Purpose::SignIn).await.unwrap()
-    else {
-        panic!()
-    };
+    let signed_in = finished(&mocks.sign_in(), Purpose::SignIn).await.unwrap();
     let session = signed_in.session.session;
     assert_eq!(session.doer, Doer::Person(person().id));
     assert!(session.token == signed_in.token.hash());
@@ -190,6 +187,53 @@ async fn invitation_is_accepted_at_the_end_of_the_ceremony_only() {
         Ok(person())
     });
     finished(&mocks.sign_in(), Purpose::Accept(invitation)).await.unwrap();
+}
+
+/// A ceremony for one more passkey signs nobody in, and the reverse.
+#[tokio::test]
+async fn passkey_is_added_by_its_person_in_its_ceremony_only() {
+    let add = Purpose::AddPasskey(person().id);
+    for (purpose, by, is_added) in [
+        (add, person().id, true),
+        (add, PersonId(77), false),
+        (Purpose::SignIn, person().id, false),
+    ] {
+        let mut mocks = Mocks::with_ceremonies();
+        mocks.people.expect_find().returning(|_| Ok(Some(person())));
+        mocks.people.expect_passkeys_of().returning(|_| Ok(vec![]));
+        mocks.passkeys.expect_begin_sign_in().returning(|_| Ok(begun()));
+        mocks.passkeys.expect_begin_registration().returning(|_, _, _| Ok(begun()));
+        mocks.passkeys.expect_finish_registration().returning(|_, _, _, _| Ok(credential()));
+        mocks.people.expect_add_passkey().times(usize::from(is_added)).returning(|id, passkey| {
+            assert_eq!((id, passkey.name.as_str()), (person().id, "Passkey"));
+            Ok(PasskeyId(6))
+        });
+        let sign_in = mocks.sign_in();
+        let (token, _) = sign_in.begin_passkey(purpose, &origin()).await.unwrap();
+        let added = sign_in.finish_added_passkey(&token, by, "{}", None).await;
+        assert_eq!(added.is_ok(), is_added);
+    }
+    let refused = {
+        let mut mocks = Mocks::with_ceremonies();
+        mocks.people.expect_find().returning(|_| Ok(Some(person())));
+        mocks.people.expect_passkeys_of().returning(|_| Ok(vec![]));
+        mocks.passkeys.expect_begin_registration().returning(|_, _, _| Ok(begun()));
+        finished(&mocks.sign_in(), add).await
+    };
+    assert!(matches!(refused, Err(SignInError::NoCeremony)));
+}
+
+#[tokio::test]
+async fn refused_response_names_the_person_of_its_passkey() {
+    let mut mocks = with_passkey(|_| {});
+    mocks.passkeys.checkpoint();
+    mocks.passkeys.expect_named_credential().returning(|response| match response {
+        "{}" => Ok(credential().id),
+        _ => Err(PasskeyFault("no JSON".into())),
+    });
+    let sign_in = mocks.sign_in();
+    assert_eq!(sign_in.named_person("{}").await.unwrap(), Some(person().id));
+    assert_eq!(sign_in.named_person("").await.unwrap(), None);
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// Every check, in the order of the report.
-const CHECKS: [&str; 10] = [
+const CHECKS: [&str; 11] = [
     "settings",
     "database",
     "documents",
@@ -22,6 +22,7 @@ const CHECKS: [&str; 10] = [
     "encryption",
     "files",
     "proxies",
+    "passkeys",
 ];
 
 fn on_data(data: &Path) -> Command {

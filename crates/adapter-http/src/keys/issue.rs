@@ -1,0 +1,34 @@
+//! `POST /api/keys`: an admin issues a key of the own side.
+
+use actix_web::{HttpRequest, HttpResponse, web};
+use domain::api_key::key_request::{KeyRequest, NewKeyBody};
+
+use crate::{
+    admission::{audit::Audit, preconditions::Preconditions, rate_limit::Policy},
+    body::json,
+    keys::record::IssuedKey,
+    people::admin::changing,
+    request::notes::note,
+    respond::{answer::Answer, problem::Problem},
+    state::State,
+};
+
+pub(crate) async fn issue(
+    audit: Audit,
+    preconditions: Preconditions,
+    request: HttpRequest,
+    payload: web::Payload,
+    api: State,
+) -> Answer {
+    let admitted = audit.admit_any(&request, &api.admission, Policy::Changes).await?;
+    let caller = admitted.caller();
+    let admin = changing(caller, &api)?;
+    preconditions.check_creation()?;
+    let body: NewKeyBody = json::read_object(&request, payload, &api.json_bodies, caller).await?;
+    let terms = KeyRequest::parse(body, admin.party()).map_err(Problem::violations)?;
+    let (id, key) = api.own_keys.issue(admin, terms).await?;
+    admitted.access().concerns(id.0);
+    note(&request, |notes| notes.message = Some("key issued"));
+    let stored = api.own_keys.find(admin, id).await?;
+    Ok(HttpResponse::Created().json(IssuedKey::new(&stored, &key, None)))
+}

@@ -1,0 +1,36 @@
+//! `POST /api/keys/{key_id}/rotate`: an admin issues the successor of a key.
+
+use actix_web::{HttpRequest, HttpResponse, web};
+use domain::api_key::key_request::{RotationBody, rotation_grace};
+
+use crate::{
+    admission::{audit::Audit, preconditions::Preconditions, rate_limit::Policy},
+    body::json,
+    keys::{path, record::IssuedKey},
+    people::admin::changing,
+    request::notes::note,
+    respond::{answer::Answer, instants::timestamp, problem::Problem},
+    state::State,
+};
+
+pub(crate) async fn rotate(
+    audit: Audit,
+    preconditions: Preconditions,
+    request: HttpRequest,
+    payload: web::Payload,
+    api: State,
+) -> Answer {
+    let admitted = audit.admit_any(&request, &api.admission, Policy::Changes).await?;
+    let caller = admitted.caller();
+    let admin = changing(caller, &api)?;
+    let id = path::key_id(&request)?;
+    preconditions.check_without_versions()?;
+    let body: RotationBody =
+        json::read_optional_object(&request, payload, &api.json_bodies, caller).await?;
+    let grace = rotation_grace(body).map_err(Problem::violations)?;
+    let (successor, key, old_until) = api.own_keys.rotate(admin, id, grace).await?;
+    note(&request, |notes| notes.message = Some("key rotated"));
+    let stored = api.own_keys.find(admin, successor).await?;
+    let record = IssuedKey::new(&stored, &key, Some(timestamp(old_until)));
+    Ok(HttpResponse::Created().json(record))
+}

@@ -1,0 +1,52 @@
+//! `POST /api/session/key`: a page takes a key, and gets a session in its place. The browser keeps no key.
+
+use actix_web::{HttpRequest, web};
+
+use crate::{
+    admission::{
+        authentication::{admit_any, admit_stranger},
+        preconditions::Preconditions,
+        rate_limit::Policy,
+    },
+    body::json,
+    respond::{
+        answer::Answer,
+        problem::{Problem, ProblemCode},
+    },
+    sessions::signing_in::{self, SigningIn},
+    state::State,
+};
+
+pub(crate) async fn begin(
+    preconditions: Preconditions,
+    request: HttpRequest,
+    payload: web::Payload,
+    api: State,
+) -> Answer {
+    admit_stranger(&request, &api.admission)?;
+    if !api.console_keys {
+        let detail = "The operator of this service lets no page take a key. Sign in as a person.";
+        return Err(Problem::challenge(ProblemCode::KeysDisabled, detail, ""));
+    }
+    let signing_in = SigningIn::new(&request, &api, "key")?;
+    let caller = match admit_any(&request, &api.admission, Policy::Changes).await {
+        Ok(caller) => caller,
+        Err(problem) => {
+            signing_in.rejected(problem.code());
+            return Err(problem);
+        }
+    };
+    preconditions.check_without_versions()?;
+    json::refuse_members(&request, payload, &api.json_bodies, &caller).await?;
+    let (Some(key), None) = (caller.key().cloned(), caller.session()) else {
+        let detail = "Send the header Authorization: Bearer <API key>.";
+        return Err(Problem::unauthorized(detail));
+    };
+    let sign_in = api.sign_in.clone();
+    let work = async move {
+        let signed_in = sign_in.with_key(&key).await;
+        signing_in.ended(signed_in, Some(key), None)
+    };
+    let begun = api.detached.run_to_end(work, drop).await;
+    signing_in::answer(&request, &api, begun, None)
+}

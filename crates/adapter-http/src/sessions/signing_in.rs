@@ -1,0 +1,152 @@
+//! What the ends of all sign-ins share: the access, the count, the cookie.
+
+use std::sync::Arc;
+
+use actix_web::{HttpRequest, HttpResponse};
+use domain::{
+    access::DONE,
+    api_key::ApiKey,
+    person::{Caller, Doer, Holder, PersonId, Token},
+    ports::LoginError,
+    use_cases::people::sign_in::{SignIn, SignInError, SignedIn},
+};
+use prometheus::IntCounterVec;
+use serde::Serialize;
+
+use crate::{
+    admission::{
+        audit::SignInAudit, authentication::failed, cookie::TokenCookie,
+        rate_limit::FAILED_AUTHENTICATIONS,
+    },
+    request::notes::note,
+    respond::{
+        answer::Answer,
+        problem::{Problem, ProblemCode},
+    },
+    sessions::record::SessionRecord,
+    state::Api,
+};
+
+/// A sign-in that ends: it leaves an access, and is counted by its way and its outcome.
+pub(super) struct SigningIn {
+    audit: SignInAudit,
+    counts: IntCounterVec,
+    way: &'static str,
+}
+
+/// A session that has begun.
+pub(super) struct Begun {
+    token: Token,
+    caller: Caller,
+}
+
+/// A sign-in that was refused, and the person whose passkey was used.
+pub(super) struct Refused {
+    error: SignInError,
+    person: Option<PersonId>,
+}
+
+impl SigningIn {
+    /// Returns the sign-in of a request. The name of the way is that in the metrics.
+    pub(super) fn new(
+        request: &HttpRequest,
+        api: &Api,
+        way: &'static str,
+    ) -> Result<Self, Problem> {
+        let audit = SignInAudit::new(request, &api.admission)?;
+        Ok(Self { audit, counts: api.metrics.sign_ins.clone(), way })
+    }
+
+    /// Records how it has ended. `key` is that of the session, if it is none of a person; `person` the one whose
+    /// passkey was used.
+    pub(super) fn ended(
+        self,
+        outcome: Result<SignedIn, SignInError>,
+        key: Option<Arc<ApiKey>>,
+        person: Option<PersonId>,
+    ) -> Result<Begun, Refused> {
+        let refused = |error| Refused { error, person };
+        let begun = outcome.and_then(|SignedIn { token, session, person }| {
+            let holder = person.map(|person| Holder::Person(Arc::new(person)));
+            let holder = holder.or(key.map(Holder::Key)).ok_or(SignInError::Unknown)?;
+            Ok(Begun { token, caller: Caller::of_session(session, holder) })
+        });
+        self.count(begun.as_ref().map_or_else(SignInError::as_str, |_| DONE));
+        match &begun {
+            Ok(begun) => self.audit.signed_in(&begun.caller),
+            Err(error) => self.audit.refused(error.as_str(), person),
+        }
+        begun.map_err(refused)
+    }
+
+    /// Records that the request was rejected before.
+    pub(super) fn rejected(self, code: ProblemCode) {
+        self.count(code.as_str());
+        self.audit.refused(code.as_str(), None);
+    }
+
+    fn count(&self, outcome: &str) {
+        self.counts.with_label_values(&[self.way, outcome]).inc();
+    }
+}
+
+/// Returns the person whose passkey a refused response names.
+pub(super) async fn named<T>(
+    sign_in: &SignIn,
+    outcome: &Result<T, SignInError>,
+    response: &str,
+) -> Option<PersonId> {
+    match outcome {
+        Ok(_) | Err(SignInError::Store(_)) => None,
+        // A store that fails now leaves the access without a person.
+        Err(_) => sign_in.named_person(response).await.ok().flatten(),
+    }
+}
+
+/// Answers with the session that has begun, whose token only this cookie has.
+pub(super) fn answer(
+    request: &HttpRequest,
+    api: &Api,
+    outcome: Result<Begun, Refused>,
+    return_to: Option<String>,
+) -> Answer {
+    let Begun { token, caller } = outcome.map_err(|refused| reported(request, api, refused))?;
+    note(request, |notes| {
+        notes.message = Some("signed in");
+        match caller.doer() {
+            Doer::Key(id) => notes.api_key = Some(id),
+            Doer::Person(id) => notes.person = Some(id),
+        }
+    });
+    let session = caller.session().ok_or_else(Problem::internal)?;
+    let session = SessionRecord::of(&caller, session, api.admission.sessions.terms);
+    Ok(HttpResponse::Created()
+        .append_header(TokenCookie::Session.holding(&token))
+        .append_header(TokenCookie::Ceremony.cleared())
+        .json(BegunRecord { session, return_to }))
+}
+
+/// Counts a refused sign-in against its address and its person. Returns the problem to answer.
+fn reported(request: &HttpRequest, api: &Api, Refused { error, person }: Refused) -> Problem {
+    let is_outage = matches!(
+        error,
+        SignInError::Store(_) | SignInError::Login(LoginError::Unavailable(_))
+    );
+    let problem = Problem::from(error);
+    if is_outage {
+        return problem;
+    }
+    let counted = person.map_or(Ok(()), |person| api.admission.rates.refused_sign_in(person));
+    let over = |seconds| Problem::rate_limited(FAILED_AUTHENTICATIONS, seconds);
+    failed(request, &api.admission, counted.err().map_or(problem, over))
+}
+
+/// The record of a session that has begun.
+#[derive(Serialize)]
+struct BegunRecord<'a> {
+    #[serde(flatten)]
+    session: SessionRecord<'a>,
+    /// Only after a company's login, whose page was left.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    return_to: Option<String>,
+}

@@ -1,0 +1,140 @@
+//! Logins at `oidc-provider`, a certified provider.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
+
+use std::sync::Arc;
+
+use adapter_oidc::{Http, Issuer, Provider, ProviderSettings};
+use contract_tests::fakes::ManualClock;
+use domain::{
+    person::{Identity, PendingLogin},
+    ports::{IdentityProvider as _, LoginError, error_chain},
+};
+use serde_json::{Value, json};
+use test_servers::oidc::{CLIENT_ID, CLIENT_SECRET, OidcProvider, REDIRECT_URI, parameter};
+use time::OffsetDateTime;
+
+/// The service's view of a provider.
+struct Service {
+    provider: Provider,
+}
+
+impl Service {
+    fn at(server: &OidcProvider, secret: Option<&str>) -> Self {
+        let settings = ProviderSettings {
+            name: "Office".to_owned(),
+            issuer: Issuer::parse(&server.issuer()).unwrap(),
+            client_id: CLIENT_ID.to_owned(),
+            client_secret: secret.map(str::to_owned),
+        };
+        let clock = Arc::new(ManualClock::default());
+        Self { provider: Provider::new(settings, Http::new().unwrap(), clock) }
+    }
+
+    /// Signs in as a subject, and returns the code.
+    async fn code(&self, server: &OidcProvider, login: &PendingLogin, sub: &str) -> String {
+        let url = self.provider.begin(login).await.unwrap();
+        let back = server.sign_in(&url, sub, json!({ "email_verified": "true" })).await;
+        assert!(back.starts_with(&format!("{REDIRECT_URI}?")), "{back}");
+        assert_eq!(parameter(&back, "state").as_deref(), Some(&*login.state));
+        parameter(&back, "code").unwrap()
+    }
+
+    async fn finish(&self, login: &PendingLogin, code: &str) -> Result<Identity, LoginError> {
+        self.provider.finish(login, code, self.time().await).await
+    }
+
+    /// Returns the time of the provider, whose clock is that of this machine.
+    async fn time(&self) -> OffsetDateTime {
+        self.provider.check().await.unwrap().server_time.unwrap()
+    }
+}
+
+fn login(nonce: &str) -> PendingLogin {
+    PendingLogin {
+        provider: "Office".to_owned(),
+        redirect_uri: REDIRECT_URI.to_owned(),
+        state: "state".to_owned(),
+        nonce: nonce.to_owned(),
+        verifier: "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk".to_owned(),
+    }
+}
+
+fn rejection(finished: Result<Identity, LoginError>) -> String {
+    let Err(error @ LoginError::Rejected(_)) = finished else { panic!("{finished:?}") };
+    error_chain(&error)
+}
+
+async fn signs_in(client: Value, secret: Option<&str>) {
+    let server = OidcProvider::start(&client);
+    let service = Service::at(&server, secret);
+    let login = login("nonce");
+    let code = service.code(&server, &login, "ann").await;
+    let identity = service.finish(&login, &code).await;
+    let identity = identity.unwrap_or_else(|error| panic!("{client}: {}", error_chain(&error)));
+    assert_eq!((identity.issuer, &*identity.subject), (server.issuer(), "ann"));
+}
+
+#[tokio::test]
+async fn every_asymmetric_algorithm_signs_in() {
+    for algorithm in ["RS256", "PS256", "ES256"] {
+        signs_in(json!({ "id_token_signed_response_alg": algorithm }), Some(CLIENT_SECRET)).await;
+    }
+}
+
+#[tokio::test]
+async fn public_client_signs_in_without_a_secret() {
+    let client = json!({ "token_endpoint_auth_method": "none", "client_secret": null });
+    signs_in(client, None).await;
+}
+
+#[tokio::test]
+async fn hmac_of_the_secret_is_no_signature() {
+    let server = OidcProvider::start(&json!({ "id_token_signed_response_alg": "HS256" }));
+    let service = Service::at(&server, Some(CLIENT_SECRET));
+    let login = login("nonce");
+    let code = service.code(&server, &login, "ann").await;
+    let reason = rejection(service.finish(&login, &code).await);
+    assert!(reason.contains("HS256"), "{reason}");
+}
+
+#[tokio::test]
+async fn code_counts_once_with_its_verifier_nonce_and_client() {
+    let server = OidcProvider::start(&json!({}));
+    let service = Service::at(&server, Some(CLIENT_SECRET));
+    let mine = login("nonce");
+    let code = service.code(&server, &mine, "ann").await;
+    service.finish(&mine, &code).await.unwrap();
+    let reason = rejection(service.finish(&mine, &code).await);
+    assert!(reason.contains("invalid_grant"), "{reason}");
+
+    let code = service.code(&server, &mine, "ann").await;
+    let verifier = "another verifier of the same length as all".repeat(2);
+    let reason = rejection(service.finish(&PendingLogin { verifier, ..mine.clone() }, &code).await);
+    assert!(reason.contains("invalid_grant"), "{reason}");
+
+    let code = service.code(&server, &mine, "ann").await;
+    let reason = rejection(service.finish(&login("another nonce"), &code).await);
+    assert!(reason.contains("another login"), "{reason}");
+
+    let code = service.code(&server, &mine, "ann").await;
+    let reason = rejection(Service::at(&server, Some("wrong")).finish(&mine, &code).await);
+    assert!(reason.contains("invalid_client"), "{reason}");
+}
+
+#[tokio::test]
+async fn provider_that_has_restarted_has_other_keys_and_signs_in() {
+    let server = OidcProvider::start(&json!({}));
+    let service = Service::at(&server, Some(CLIENT_SECRET));
+    for nonce in ["one", "two"] {
+        let login = login(nonce);
+        let code = service.code(&server, &login, "ann").await;
+        service.finish(&login, &code).await.unwrap();
+        server.start_again();
+    }
+    let (login, now) = (login("three"), service.time().await);
+    let code = service.code(&server, &login, "ann").await;
+    server.stop();
+    let finished = service.provider.finish(&login, &code, now).await;
+    assert!(matches!(finished, Err(LoginError::Unavailable(_))), "{finished:?}");
+}
