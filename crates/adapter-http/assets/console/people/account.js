@@ -2,12 +2,12 @@
 
 import { problem, request, session } from "../shared/api.js";
 import { forgetErrors, showErrors } from "../shared/controls.js";
-import { ask, button, card, fill, focusHeading, h, instant, labelled, moment, renew, said, table } from "../shared/dom.js";
+import { ask, button, card, count, fill, focusHeading, h, instant, labelled, moment, renew, said, table } from "../shared/dom.js";
 import { toast } from "../shared/toast.js";
 import { storageCard } from "../key.js";
 import { ROLES } from "./invitation.js";
 import { MAX_NAME, addPasskey, deviceName, obstacle } from "./passkeys.js";
-import { readWays } from "./sign_in.js";
+import { readWays, wayIn } from "./sign_in.js";
 
 const PATH = "api/people/me";
 
@@ -17,11 +17,16 @@ export function accountView(address, signedOut) {
   return { title: "Your account", element: view.element };
 }
 
+const minutes = (seconds) => count(Math.round(seconds / 60), "minute");
+
 class Account {
   #problem = h("div", { tabindex: "-1" });
   #content = h("div", {}, h("p", {}, "Loading…"));
   #signedOut;
   #names;
+  /** The sessions of the person. */
+  #own = [];
+  #sessionsPath = `api/people/${session.person.id}/sessions`;
   /** Why this page makes no passkeys; `null` if it does. */
   #obstacle = null;
 
@@ -38,7 +43,8 @@ class Account {
     try {
       await action();
       if (done) toast(done);
-      const { body } = await request(PATH);
+      const [{ body }, { body: { sessions } }] = await Promise.all([request(PATH), request(this.#sessionsPath)]);
+      this.#own = sessions;
       this.#names ??= this.#form(body);
       renew(this.#content, () => [this.#person(body), this.#passkeys(body), this.#logins(body), this.#sessions()]);
       return true;
@@ -91,14 +97,14 @@ class Account {
     const heads = ["Name", "Added", "Last use", "Actions"];
     const cells = (it) => [
       said(it.name),
-      moment(it.createdAt),
-      it.lastUsedAt ? moment(it.lastUsedAt) : "Never",
+      moment(it.created_at),
+      it.last_used_at ? moment(it.last_used_at) : "Never",
       button("Remove", () => this.#remove(it, passkeys.length + logins.length), {
         class: "danger", "aria-label": `Remove the passkey ${it.name}`, id: `passkey-${it.id}-remove`,
       }),
     ];
     const list = passkeys.length
-      ? table(`${passkeys.length === 1 ? "1 passkey" : `${passkeys.length} passkeys`}`, heads, passkeys.map(cells))
+      ? table(count(passkeys.length, "passkey"), heads, passkeys.map(cells))
       : h("p", {}, "You have no passkey.");
     return card("Passkeys", list, this.#obstacle ? h("p", { class: "hint" }, this.#obstacle) : this.#addition(passkeys));
   }
@@ -139,24 +145,28 @@ class Account {
     return logins.length > 0 && card("Logins of your company", h("ul", {}, logins.map(item)));
   }
 
+  /** Returns where the person is signed in. */
   #sessions() {
-    const { signedInAt, expiresAt } = session.own;
+    const { expires_at: end } = session.own;
+    const item = ({ way, signed_in_at: since, last_used_at: last, is_current: isThis }) =>
+      h("li", {}, isThis ? "This browser" : "Another browser", ", ", wayIn(way), ": since ", instant(since), ", last used ", instant(last));
     const everywhere = async () => {
       const lines = ["Every browser and device in which you are signed in, this one too. Drafts stay."];
       if (!(await ask({ title: "Sign out everywhere?", lines, confirm: "Sign out everywhere", danger: true }))) return;
-      const isDone = await this.#end();
-      if (isDone) this.#signedOut("You are signed out everywhere.");
+      if (await this.#end()) this.#signedOut("You are signed out everywhere.");
     };
     return card(
-      "This sign-in",
-      h("p", {}, "Since ", instant(signedInAt), ". It ends at ", instant(expiresAt), " at the latest."),
+      "Where you are signed in",
+      h("ul", {}, this.#own.map(item)),
+      h("p", { class: "hint" }, "In this browser until ", instant(end), " at the latest, and not longer than ", minutes(session.own.idle_seconds), " without you."),
       h("div", { class: "buttons" }, button("Sign out everywhere", everywhere, { id: "sign-out-everywhere" })),
     );
   }
 
   async #end() {
     try {
-      await request(`${PATH}/sessions`, { method: "DELETE" });
+      await request(this.#sessionsPath, { method: "DELETE" });
+      await request("api/session", { method: "DELETE", isSignIn: true });
       return true;
     } catch (failure) {
       fill(this.#problem, problem(failure));

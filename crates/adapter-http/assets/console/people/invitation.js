@@ -11,6 +11,9 @@ export const ROLES = {
   member: "Member: works with orders",
 };
 
+/** What the sides do, in words. */
+const SIDES = { client: "Client: orders signings", service: "Signing service: carries signings out" };
+
 /**
  * Returns the view. `accepted` gets the address where the page goes on, and a sentence. `signIn` returns the view of the
  * sign-in, which stands below an invitation that cannot be accepted.
@@ -24,7 +27,8 @@ export function invitationView({ token, isWelcome }, accepted, signIn) {
       fill(element, session.terms && warning(), acceptance(body, ways, { token, isWelcome, accepted }));
     } catch (failure) {
       if (!(failure instanceof Failure)) throw failure;
-      fill(element, problem(failure), !session.terms && failure.status > 0 && signIn().element);
+      const goOn = h("p", {}, h("a", { class: "button", href: "#/" }, "Go on without it"));
+      fill(element, problem(failure), session.terms ? goOn : failure.status > 0 && signIn().element);
     }
   };
   load();
@@ -38,14 +42,13 @@ function warning() {
 }
 
 function acceptance(invited, ways, { token, isWelcome, accepted }) {
-  const { name, role, side, sideName, expiresAt } = invited;
-  const of = sideName ? said(sideName) : { client: "a client of this site", service: "a signing service" }[side];
+  const { name, role, side, expires_at: end, is_active: isActive } = invited;
   const row = ([label, ...value]) => h("div", {}, h("dt", {}, label), h("dd", {}, value));
   const facts = [
     !isWelcome && ["Name", said(name)],
-    ["Office", of],
+    ["Side", SIDES[side]],
     ["Role", ROLES[role]],
-    ["Valid until", instant(expiresAt)],
+    ["Valid until", instant(end)],
   ].filter(Boolean);
   const own = isWelcome ? new Names() : null;
   const canUse = !obstacle(ways);
@@ -56,7 +59,7 @@ function acceptance(invited, ways, { token, isWelcome, accepted }) {
     await accepted(address, "You are signed in. Your next visit begins with “Sign in”.");
   };
   return card(
-    isWelcome ? "You are the first admin" : ["Join ", of],
+    isWelcome ? "You are the first admin" : isActive ? "One more way to sign in" : ["You are invited, ", said(name)],
     h("dl", { class: "grid" }, facts.map(row)),
     h(
       "div",

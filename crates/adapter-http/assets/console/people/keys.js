@@ -48,12 +48,15 @@ class Keys {
   #card(keys) {
     const heads = ["Name", "Begins with", "May", "State", "Created", "Last use", "Actions"];
     const cells = (it) => [
-      [h("strong", {}, said(it.name)), it.test && [" ", h("span", { class: "badge", "data-status": "test" }, "Test")]],
+      [h("strong", {}, said(it.name)), it.is_test && [" ", h("span", { class: "badge", "data-status": "test" }, "Test")]],
       h("code", {}, it.start),
-      it.scopes.map((scope) => RIGHTS[scope] ?? scope).join("; ") || "nothing",
+      [
+        it.scopes.map((scope) => RIGHTS[scope] ?? scope).join("; ") || "nothing",
+        it.signing_service_id !== null && h("div", { class: "hint" }, `for signing service ${it.signing_service_id} only`),
+      ],
       stateOf(it),
-      moment(it.createdAt),
-      it.lastUsedAt ? moment(it.lastUsedAt) : "Never",
+      moment(it.created_at),
+      it.last_used_at ? moment(it.last_used_at) : "Never",
       isOver(it) ? "None" : this.#actions(it),
     ];
     const order = keys.toSorted((one, other) => Number(isOver(one)) - Number(isOver(other)));
@@ -72,13 +75,13 @@ class Keys {
 
   async #rotate(it) {
     const lines = [
-      [said(it.name), ": you get a new key for the same program. The old one goes on working for some hours, so that the " +
-        "program can change over."],
+      [said(it.name), ": you get a new key for the same program. The old one works for 24 hours more, so that the program " +
+        "can change over."],
     ];
     if (!(await ask({ title: "Replace the key?", lines, confirm: "Make the new key" }))) return;
     await this.#run(async () => {
       const { body } = await request(`${PATH}/${it.id}/rotate`, { method: "POST", json: {} });
-      showKey(it.name, body.key, "The list says until when the old key works.");
+      showKey(it.name, body.key, ["The old key works until ", instant(body.old_valid_until), "."]);
     });
   }
 
@@ -106,10 +109,10 @@ class Keys {
       const json = {
         name: name.value.trim(),
         scopes: boxes.filter((it) => it.checked).map((it) => it.value),
-        test: test.checked,
+        is_test: test.checked,
       };
       const lifetime = days.value.trim();
-      if (lifetime) json.expiresInDays = /^\d{1,6}$/.test(lifetime) ? Number(lifetime) : lifetime;
+      if (lifetime) json.expires_in_days = /^\d{1,6}$/.test(lifetime) ? Number(lifetime) : lifetime;
       const issue = async () => {
         const { body } = await request(PATH, { method: "POST", json });
         form.reset();
@@ -122,7 +125,7 @@ class Keys {
       "form",
       { class: "grid", novalidate: true, autocomplete: "off", submit },
       labelled("key-name", "Name", name, "Such as the program that uses it", "/name"),
-      labelled("key-days", "Days until it expires (optional)", days, "Without a number it does not expire", "/expiresInDays"),
+      labelled("key-days", "Days until it expires (optional)", days, "Without a number it does not expire", "/expires_in_days"),
       h(
         "div",
         { class: "field check" },
@@ -141,16 +144,15 @@ class Keys {
   }
 }
 
-const hasPassed = (iso) => iso !== null && iso !== undefined && new Date(iso) <= new Date();
+const hasPassed = (iso) => iso !== null && new Date(iso) <= new Date();
 
 /** Returns whether a key does not work any more. */
-const isOver = ({ revokedAt, expiresAt }) => hasPassed(revokedAt) || hasPassed(expiresAt);
+const isOver = ({ revoked_at: revoked, expires_at: end }) => hasPassed(revoked) || hasPassed(end);
 
 /** Returns whether a key works, and until when. */
-function stateOf({ revokedAt, expiresAt }) {
+function stateOf({ revoked_at: revoked, expires_at: end }) {
   const badge = (status, text) => h("span", { class: "badge", "data-status": status }, text);
-  if (hasPassed(revokedAt)) return [badge("failed", "Revoked"), " ", moment(revokedAt)];
-  if (hasPassed(expiresAt)) return [badge("disabled", "Expired"), " ", moment(expiresAt)];
-  const end = [revokedAt, expiresAt].filter(Boolean).toSorted()[0];
-  return [badge("enabled", "Works"), end && h("div", { class: "hint" }, "until ", instant(end))];
+  if (hasPassed(revoked)) return [badge("failed", "Revoked"), h("div", { class: "hint" }, moment(revoked))];
+  if (hasPassed(end)) return [badge("disabled", "Expired"), h("div", { class: "hint" }, moment(end))];
+  return [badge("enabled", "Works"), end && h("div", { class: "hint" }, "until ", moment(end))];
 }

@@ -7,6 +7,7 @@ import { menu } from "../shared/menu.js";
 import { toast } from "../shared/toast.js";
 import { linkPlace, showLink } from "./once.js";
 import { MAX_NAME } from "./passkeys.js";
+import { wayIn } from "./sign_in.js";
 
 const PATH = "api/people";
 const ROLE = { admin: "Admin", member: "Member" };
@@ -14,9 +15,6 @@ const STATE = { invited: "Invited", active: "Active", disabled: "Disabled" };
 
 /** Seconds between two refreshes: somebody has accepted an invitation. */
 const PERIOD = 10;
-
-/** Returns how someone signed in, in words. */
-const wayIn = (way) => (way === "passkey" ? "with a passkey" : `with ${way.replace(/^login:/, "")}`);
 
 /** Returns the view. */
 export function peopleView() {
@@ -75,7 +73,7 @@ class People {
   }
 
   #card(people) {
-    const heads = ["Name", "Role", "State", "Last seen", "Passkeys", "Signed in", "Actions"];
+    const heads = ["Name", "Role", "State", "Last seen", "Passkeys", "Actions"];
     const cells = (it) => [
       [
         h("strong", {}, said(it.name)),
@@ -84,9 +82,8 @@ class People {
       ],
       ROLE[it.role] ?? it.role,
       stateOf(it),
-      it.lastSeenAt ? moment(it.lastSeenAt) : "Never",
+      it.last_seen_at ? moment(it.last_seen_at) : "Never",
       it.passkeys.length ? count(it.passkeys.length, "passkey") : "None",
-      it.sessions ? count(it.sessions, "browser") : "No",
       this.#actions(it),
     ];
     return card("Who can sign in", table(people.length === 1 ? "1 person" : `${people.length} people`, heads, people.map(cells)));
@@ -104,7 +101,7 @@ class People {
       () => this.#inviteAgain(it, path),
       id("invite"),
     ];
-    const isOpen = it.invitationExpiresAt && new Date(it.invitationExpiresAt) > new Date();
+    const isOpen = it.invitation_expires_at !== null && new Date(it.invitation_expires_at) > new Date();
     const first = { invited: again, active: disable, disabled: enable }[it.state];
     const [label, run, attributes] = first;
     const others = [
@@ -116,7 +113,7 @@ class People {
         id("role"),
       ],
       ["Change name or e-mail", () => this.#rename(it), id("rename")],
-      it.sessions > 0 && ["Sign out everywhere", () => this.#endSessions(it, path), id("sessions")],
+      it.state === "active" && ["Sign out everywhere", () => this.#endSessions(it, path), id("sessions")],
       it.passkeys.length > 0 && ["Remove a passkey", () => this.#removePasskey(it, path), id("passkeys")],
       it.state === "invited" && disable,
     ];
@@ -143,7 +140,7 @@ class People {
     const title = it.state === "active" ? "Make a new link?" : "Invite again?";
     if (!(await ask({ title, lines, confirm: "Make the link" }))) return;
     await this.#run(async () => {
-      const { body } = await request(`${path}/invitation`, { method: "POST", json: {} });
+      const { body } = await request(`${path}/invitation`, { method: "POST" });
       showLink(it.name, body);
     });
   }
@@ -184,7 +181,12 @@ class People {
     let sessions = [];
     const isRead = await this.#run(async () => ({ sessions } = (await request(`${path}/sessions`)).body));
     if (!isRead) return;
-    const line = ({ signedInAt, way }) => h("li", {}, "Signed in ", instant(signedInAt), " ", said(wayIn(way)));
+    if (!sessions.length) {
+      toast(`${it.name} is not signed in.`);
+      return;
+    }
+    const line = ({ signed_in_at: since, last_used_at: last, way }) =>
+      h("li", {}, "Since ", instant(since), " ", said(wayIn(way)), ", last used ", instant(last));
     const confirmed = await ask({
       title: "Sign out everywhere?",
       lines: [[said(it.name), " is signed out everywhere within ten seconds, and may sign in again."]],
@@ -197,8 +199,8 @@ class People {
   }
 
   async #removePasskey(it, path) {
-    const option = ({ id, name, lastUsedAt }) => {
-      const used = lastUsedAt ? `last used ${moment(lastUsedAt).textContent}` : "never used";
+    const option = ({ id, name, last_used_at: last }) => {
+      const used = last ? `last used ${moment(last).textContent}` : "never used";
       return h("option", { value: id }, `${name}, ${used}`);
     };
     const choice = h("select", { name: "passkey" }, it.passkeys.map(option));
@@ -250,7 +252,7 @@ class People {
 const isOwn = ({ id }) => id === session.person?.id;
 
 /** Returns whether a person may sign in, and until when an invitation is open. */
-function stateOf({ state, invitationExpiresAt: until }) {
+function stateOf({ state, invitation_expires_at: until }) {
   const badge = h("span", { class: "badge", "data-status": { invited: "new", active: "enabled", disabled: "disabled" }[state] }, STATE[state]);
   const isOver = until && new Date(until) <= new Date();
   const invited = until && state !== "disabled" && (isOver ? "the link is too old" : ["the link works until ", moment(until)]);

@@ -7,6 +7,9 @@ import { acceptByPasskey, obstacle, usePasskey } from "./passkeys.js";
 /** The part of the address at which the window of a login has nothing more to do. */
 export const LOGIN_WINDOW = "#/signed-in";
 
+/** Returns how someone has signed in, in words. */
+export const wayIn = (way) => (way === "passkey" ? "with a passkey" : `with ${way.replace(/^login:/, "")}`);
+
 /** Asks which ways there are. */
 export const readWays = async () => (await request("api/session/ways", { isSignIn: true })).body;
 
@@ -31,7 +34,7 @@ export async function finishLogin({ state, code, error }) {
     throw new Failure({ status: 0, code: isStopped ? "login_stopped" : "login_rejected" });
   }
   const { body } = await request("api/session/login/finish", { method: "POST", json: { state, code }, isSignIn: true });
-  return new URL(body.returnTo ?? "", location.href).hash;
+  return new URL(body.return_to ?? "", location.href).hash;
 }
 
 async function useKey(key) {
@@ -74,7 +77,7 @@ export function waysToSignIn(ways, { purpose, token, isInPlace, hasKey, passkeyN
   };
   const byLogin = (provider) => () => {
     const goesTo = `${location.pathname}${isInPlace ? LOGIN_WINDOW : returnTo}`;
-    const json = { provider, purpose, returnTo: goesTo, ...(token && { token }) };
+    const json = { provider, purpose, return_to: goesTo, ...(token && { token }) };
     return goToLogin(json, isInPlace);
   };
   const why = obstacle(ways);

@@ -22,7 +22,7 @@ export function watchUse(isBusy, end) {
   hear(USED, () => (usedAt = Date.now()));
   setInterval(() => {
     if (!session.own || isBusy()) use();
-    else if (Date.now() - usedAt >= session.own.idleSeconds * 1000) {
+    else if (Date.now() - usedAt >= session.own.idle_seconds * 1000) {
       use();
       end();
     }

@@ -281,6 +281,9 @@ const SENTENCES = {
   unknown_provider: () => "This login is not set up here any more. Load the page again.",
   other_person: () => "That is the sign-in of another person. Use your own, or sign out first.",
   popup_blocked: () => "The browser did not open the window of the login. Allow it, and try again.",
+  insecure_origin: () => "Passkeys do not work at this address. Open the page with https and the name of the site.",
+  no_session: () => "Sign in first.",
+  key_not_valid: () => "This key is revoked or expired already. Make a new one.",
   last_admin: () => "You are the last admin. Make another person an admin first.",
   last_method: () => "This is the last way to sign in. Add another passkey first.",
   too_many_passkeys: () => "There are too many passkeys. Remove one that is not used any more first.",
@@ -305,10 +308,6 @@ const SENTENCES = {
     "The record of this order cannot be read. Give its number to your administrator.",
   500: () => "The service has a fault. Try again later, and give your administrator the request number.",
 };
-
-for (const [same, code] of [
-  ["unknown_invitation", "invitation_unknown"], ["invitation_disabled", "person_disabled"],
-]) SENTENCES[same] = SENTENCES[code];
 
 /** Problems whose `detail` says more than the sentence. That of a 400 with errors only counts them. */
 const DETAILED = [400, 403, 413, 501];
@@ -349,7 +348,7 @@ const NAMES = {
   "/url": "URL", "/description": "Description", "/events": "Events", "/since": "From", "/until": "Until",
   "/order_status": "Status", "/notary_id": "Notary: number", "/notary/name": "Notary: name",
   "/notary/phone": "Notary: phone", "/notary/email": "Notary: e-mail", "/reason": "Reason",
-  "/text": "Note", "/name": "Name", "/email": "E-mail", "/role": "Role", "/scopes": "May", "/expiresInDays": "Expires", "/replaces": "Replaced document", search: "Search", order_status: "Status", notary: "Notary",
+  "/text": "Note", "/name": "Name", "/email": "E-mail", "/role": "Role", "/scopes": "May", "/expires_in_days": "Days until it expires", "/credential": "Passkey", "/replaces": "Replaced document", search: "Search", order_status: "Status", notary: "Notary",
   client: "Client", signing_service_id: "Signing service",
   signing_date_from: "Signing from", signing_date_to: "Signing until",
 };
