@@ -81,6 +81,8 @@ export function waysToSignIn(ways, { purpose, token, isInPlace, hasKey, passkeyN
     return goToLogin(json, isInPlace);
   };
   const why = obstacle(ways);
+  // The browser would keep no session.
+  if (!isSecureContext) return h("div", { class: "ways" }, h("p", {}, why));
   const buttons = [
     !why && button(token ? "Create a passkey" : "Sign in with a passkey", attempt(byPasskey), { class: "primary" }),
     ...ways.logins.map((name, at) =>

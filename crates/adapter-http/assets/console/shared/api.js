@@ -220,7 +220,7 @@ const SENTENCES = {
     "administrator for one.",
   session_ended: () => "You are not signed in any more. Sign in again. What you have entered stays here.",
   not_sent: () =>
-    "Another person has signed in, so nothing was sent. Look at the entries, and send them again if they are yours.",
+    "Another user has signed in, so nothing was sent. Look at the entries, and send them again if they are yours.",
   not_kept: () =>
     "The browser has not kept the sign-in. Allow cookies of this site, and open it by https.",
   403: ({ scope }) => {
