@@ -5,7 +5,7 @@ import { Failure, learn, problem, request, session } from "./shared/api.js";
 import { accountView } from "./people/account.js";
 import { changeOrder, forgetChange } from "./form/change.js";
 import { announce, ask, button, fill, h, said, setTitle } from "./shared/dom.js";
-import { dismiss, settle, signInAgain } from "./people/again.js";
+import { settle, signInAgain } from "./people/again.js";
 import { forgetForm, newOrder } from "./form/form.js";
 import { forgetOnce, hasKeyOnce } from "./people/once.js";
 import { forgetOrders, order } from "./order/order.js";
@@ -190,7 +190,8 @@ function leave() {
   forgetAll();
   Object.assign(session, { own: null, terms: null });
   history.replaceState(null, "", location.pathname);
-  dismiss();
+  // A document or a question may be open.
+  for (const dialog of document.querySelectorAll("dialog")) dialog.close();
   show();
 }
 

@@ -41,9 +41,6 @@ export function settle(isSame) {
   return wasPutOff;
 }
 
-/** Ends the question that is open without an answer. */
-export const dismiss = () => asked?.leave();
-
 function ask(purpose, enter) {
   const { promise, resolve, reject } = Promise.withResolvers();
   const [title, text] = [h("h2", { id: "again-title" }), h("p")];
@@ -51,24 +48,29 @@ function ask(purpose, enter) {
   let isOver = false;
   const end = (isSame) => {
     isOver = true;
+    asked = null;
     dialog.close();
     if (isSame) resolve(true);
     else reject(new Failure({ status: 0, code: "not_sent" }));
   };
-  const leave = () => dialog.close();
   const dialog = h("dialog", { "aria-labelledby": "again-title", class: "again" }, title, text, place);
+  // A user who waits for orders in another tab sees it.
+  const before = document.title;
+  const asking = `Sign in again – ${before}`;
+  document.title = asking;
   dialog.addEventListener("close", () => {
     dialog.remove();
-    asked = null;
+    if (document.title === asking) document.title = before;
     if (isOver) return;
-    isPutOff = true;
+    asked = null;
+    isPutOff = purpose === "sign_in";
     resolve(false);
   });
   const show = async () => {
     const hasEnded = purpose === "sign_in";
     fill(title, TEXTS[purpose][0]);
     fill(text, TEXTS[purpose][1]);
-    const back = h("div", { class: "buttons" }, button("Back", leave));
+    const back = h("div", { class: "buttons" }, button("Back", () => dialog.close()));
     try {
       const failed = (failure) => {
         if (failure.code !== "session_ended" || hasEnded) return;
@@ -85,5 +87,5 @@ function ask(purpose, enter) {
   document.body.append(dialog);
   dialog.showModal();
   show();
-  return { answer: promise, end, leave };
+  return { answer: promise, end };
 }
