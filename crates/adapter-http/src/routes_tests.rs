@@ -37,7 +37,11 @@ async fn each_read_waits_for_a_permit_of_its_client() {
         .into_iter()
         .filter(|(_, routes)| routes.iter().flatten().any(|(method, _)| *method == Method::GET))
         // A client's key gets no notaries.
-        .filter(|(path, _)| *path != crate::list_notaries::PATH);
+        .filter(|(path, _)| *path != crate::list_notaries::PATH)
+        // Of these, a key reads none; the ways to sign in read nothing.
+        .filter(|(path, _)| {
+            !["/api/session/ways", "/api/people", "/api/keys"].iter().any(|it| path.starts_with(it))
+        });
     let paths: Vec<_> = reads
         .map(|(path, _)| {
             let number = |path: String, name: &str| path.replace(&format!("{{{name}}}"), "1");

@@ -25,7 +25,10 @@ use domain::{
     duplicate_window::DuplicateWindow,
     idempotency::DEFAULT_RETENTION,
     order::{Actor, ChangeKind, OrderId},
-    person::SessionTerms,
+    person::{
+        Caller, Doer, Holder, NewPerson, NewSession, Person, PersonId, PersonName, Role, Session,
+        SessionId, SessionTerms, TokenHash, Way,
+    },
     ports::{
         IdentityProvider, LastChange, MockAccessLog, MockApiKeyRepo, MockBlobStore,
         MockChangeFeed, MockClock, MockEntropy, MockIdempotencyLedger, MockOrderReader,
@@ -133,6 +136,18 @@ impl Ports {
             let mut key = api_key();
             change(&mut key.key);
             Ok(Some(key))
+        });
+        ports
+    }
+
+    /// Creates mocks that know the session of a person, an admin of [`OWNER`] who has just signed in, with this
+    /// change. [`TestApi::by_page`] sends its cookie.
+    pub(crate) fn with_person(change: fn(&mut Person, &mut Session)) -> Self {
+        let mut ports = Self::without_key();
+        ports.sessions.expect_find().returning(move |token| {
+            let (mut person, mut session) = (person(), session(token));
+            change(&mut person, &mut session);
+            Ok(Some(Caller::of_session(session, Holder::Person(Arc::new(person)))))
         });
         ports
     }
@@ -323,6 +338,16 @@ impl TestApi {
         Self::post(path).method(Method::GET)
     }
 
+    /// Builds a request of the own page, with the session of the tests.
+    pub(crate) fn by_page(method: Method, path: &str) -> TestRequest {
+        TestRequest::default()
+            .method(method)
+            .uri(path)
+            .insert_header(("host", "localhost:8080"))
+            .insert_header(("cookie", format!("__Host-notary_session={SESSION}")))
+            .insert_header(("sec-fetch-site", "same-origin"))
+    }
+
     /// Sends a request through the middleware and the routes of the service. Returns the answer before its body
     /// is read.
     pub(crate) async fn begin(&self, request: TestRequest) -> ServiceResponse<BoxBody> {
@@ -458,6 +483,36 @@ pub(crate) fn no_news() -> OrderNews {
 
 pub(crate) fn presented_key() -> PresentedKey {
     PresentedKey::random(false, &entropy())
+}
+
+/// The token of the session of the tests.
+pub(crate) const SESSION: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYX";
+
+/// Returns the person of the tests.
+pub(crate) fn person() -> Person {
+    let name = PersonName::from_stored("Ann Roe".to_owned());
+    let invited = contract_tests::samples::new_person(Role::Admin);
+    Person {
+        id: PersonId(3),
+        person: NewPerson { party: OWNER.party, name, invited_at: NOW, ..invited },
+        accepted_at: Some(NOW),
+        disabled_at: None,
+        erased_at: None,
+        last_seen_at: None,
+    }
+}
+
+/// Returns the session of the tests.
+fn session(token: TokenHash) -> Session {
+    let session = NewSession {
+        token,
+        doer: Doer::Person(PersonId(3)),
+        way: Way::Passkey,
+        is_test: false,
+        signed_in_at: NOW,
+        expires_at: NOW + time::Duration::hours(12),
+    };
+    Session { id: SessionId(7), session, last_used_at: NOW, ended_at: None }
 }
 
 /// The owner of what [`api_key`] creates and reads.

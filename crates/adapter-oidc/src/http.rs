@@ -100,7 +100,7 @@ impl Http {
         Ok(answer)
     }
 
-    /// Sends a form as the client of the settings (RFC 6749, section 2.3.1).
+    /// Sends a form as the client of the settings.
     pub(crate) async fn post(
         &self,
         url: &Url,
@@ -108,30 +108,39 @@ impl Http {
         client: &ProviderSettings,
         is_secret_in_form: bool,
     ) -> Result<Answer, LoginError> {
-        let mut body = form_urlencoded::Serializer::new(String::new());
-        body.extend_pairs(form);
-        let mut request = self.client.post(url.clone());
-        match &client.client_secret {
-            Some(secret) if is_secret_in_form => {
-                body.append_pair("client_id", &client.client_id);
-                body.append_pair("client_secret", secret);
-            }
-            Some(secret) => {
-                request = request.basic_auth(encoded(&client.client_id), Some(encoded(secret)));
-            }
-            None => {
-                body.append_pair("client_id", &client.client_id);
-            }
-        }
-        let request = request
-            .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded")
-            .body(body.finish());
+        let request = self.form(url, form, client, is_secret_in_form);
         let answer = answer_of(request, url).await?;
         // Of a client's requests, a provider refuses some because there are too many.
         if answer.status.is_server_error() || answer.status == StatusCode::TOO_MANY_REQUESTS {
             return Err(unavailable(BadAnswer::Status(url.clone(), answer.status)));
         }
         Ok(answer)
+    }
+
+    /// Adds the client and its secret to a form (RFC 6749, section 2.3.1).
+    fn form(
+        &self,
+        url: &Url,
+        form: &[(&str, &str)],
+        client: &ProviderSettings,
+        is_secret_in_form: bool,
+    ) -> RequestBuilder {
+        let mut body = form_urlencoded::Serializer::new(String::new());
+        body.extend_pairs(form);
+        let request = self.client.post(url.clone());
+        let request = match &client.client_secret {
+            Some(secret) if !is_secret_in_form => {
+                request.basic_auth(encoded(&client.client_id), Some(encoded(secret)))
+            }
+            secret => {
+                body.append_pair("client_id", &client.client_id);
+                body.extend_pairs(secret.as_ref().map(|secret| ("client_secret", secret)));
+                request
+            }
+        };
+        request
+            .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded")
+            .body(body.finish())
     }
 }
 

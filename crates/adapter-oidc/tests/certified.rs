@@ -65,8 +65,8 @@ fn rejection(finished: Result<Identity, LoginError>) -> String {
     error_chain(&error)
 }
 
-async fn signs_in(client: Value, secret: Option<&str>) {
-    let server = OidcProvider::start(&client);
+async fn signs_in(client: &Value, secret: Option<&str>) {
+    let server = OidcProvider::start(client);
     let service = Service::at(&server, secret);
     let login = login("nonce");
     let code = service.code(&server, &login, "ann").await;
@@ -78,14 +78,15 @@ async fn signs_in(client: Value, secret: Option<&str>) {
 #[tokio::test]
 async fn every_asymmetric_algorithm_signs_in() {
     for algorithm in ["RS256", "PS256", "ES256"] {
-        signs_in(json!({ "id_token_signed_response_alg": algorithm }), Some(CLIENT_SECRET)).await;
+        let client = json!({ "id_token_signed_response_alg": algorithm });
+        signs_in(&client, Some(CLIENT_SECRET)).await;
     }
 }
 
 #[tokio::test]
 async fn public_client_signs_in_without_a_secret() {
     let client = json!({ "token_endpoint_auth_method": "none", "client_secret": null });
-    signs_in(client, None).await;
+    signs_in(&client, None).await;
 }
 
 #[tokio::test]

@@ -35,19 +35,13 @@ pub struct Authenticator {
     pub verifies_user: bool,
     /// Whether new passkeys count their uses.
     pub counts: bool,
-    /// The algorithm of new passkeys.
-    pub algorithm: Algorithm,
+    algorithm: Algorithm,
     passkeys: Vec<Passkey>,
 }
 
 impl Default for Authenticator {
     fn default() -> Self {
-        Self {
-            verifies_user: true,
-            counts: false,
-            algorithm: Algorithm::Es256,
-            passkeys: Vec::new(),
-        }
+        Self::of(Algorithm::Es256)
     }
 }
 
@@ -55,6 +49,11 @@ impl Authenticator {
     /// Returns an authenticator without passkeys, like that of a phone: it verifies its user and does not count.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Returns one whose passkeys have this algorithm.
+    pub fn of(algorithm: Algorithm) -> Self {
+        Self { verifies_user: true, counts: false, algorithm, passkeys: Vec::new() }
     }
 
     /// Sets the counters of all passkeys. The next sign-in counts on from there; without a counter it tells zero.

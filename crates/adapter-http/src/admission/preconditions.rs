@@ -41,12 +41,7 @@ impl Preconditions {
 
     /// Checks the preconditions of a change of what has no versions.
     pub(crate) fn check_without_versions(&self) -> Result<(), Problem> {
-        if !self.0.headers().contains_key(IF_MATCH) {
-            return Ok(());
-        }
-        let detail = "A precondition is false, so nothing was done: If-Match names a version, and there are none \
-                      here. Send the request without it.";
-        Err(Problem::new(ProblemCode::PreconditionFailed, detail))
+        if self.0.headers().contains_key(IF_MATCH) { Err(without_versions()) } else { Ok(()) }
     }
 
     /// Returns the instant of `If-Unmodified-Since`. `If-Match` replaces it, and an invalid one is ignored (section
@@ -70,6 +65,13 @@ impl Preconditions {
 pub(crate) fn nothing_to_match() -> Problem {
     let detail = "A precondition is false, so nothing was created: If-Match names a version, and a new thing \
                   has none. Send the request without it.";
+    Problem::new(ProblemCode::PreconditionFailed, detail)
+}
+
+/// Reports a change of a version, where there are none.
+pub(crate) fn without_versions() -> Problem {
+    let detail = "A precondition is false, so nothing was done: If-Match names a version, and there are none here. \
+                  Send the request without it.";
     Problem::new(ProblemCode::PreconditionFailed, detail)
 }
 

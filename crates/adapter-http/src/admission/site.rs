@@ -135,13 +135,15 @@ fn is_of_this_machine(host: &str) -> bool {
     is_loopback || name == "localhost" || name.ends_with(".localhost")
 }
 
-fn cross_site() -> Problem {
+/// Reports a request that a page of another origin may have caused.
+pub(crate) fn cross_site() -> Problem {
     let detail = "A page of another origin may have caused this request, so nothing was done. A browser says by \
                   Sec-Fetch-Site or Origin that it was not so.";
     Problem::challenge(ProblemCode::CrossSite, detail, "")
 }
 
-fn insecure_origin() -> Problem {
+/// Reports an address where browsers allow no sign-in, or keep no cookie.
+pub(crate) fn insecure_origin() -> Problem {
     let detail = "People sign in where browsers allow it: at an https address by name, or at localhost. If this is \
                   one, the operator has to set --public-url to it.";
     Problem::challenge(ProblemCode::InsecureOrigin, detail, "")

@@ -27,7 +27,7 @@ use crate::{
 pub(crate) const MAX_BODY: u64 = 256 * 1024;
 
 /// Size limit of a body that anybody may send, in bytes. The answer of an authenticator has a fifth of it.
-const MAX_SMALL_BODY: u64 = 16 * 1024;
+pub(crate) const MAX_SMALL_BODY: u64 = 16 * 1024;
 
 /// Reads a body with the content type of JSON, when `limit` permits it.
 pub(crate) async fn read(

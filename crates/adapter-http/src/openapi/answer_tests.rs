@@ -9,6 +9,7 @@ use domain::{
     order::{
         Actor, ChangeKind, OrderRequest, OrderStatus, attention::Attention, feed::OTHER_KINDS,
     },
+    person::{PersonState, Role},
     webhook::{DisabledBy, EventType},
 };
 use serde_json::{Value, json};
@@ -194,7 +195,24 @@ fn known_values_are_those_of_the_code_and_closed_in_requests_only() {
             "signingTimeType/x-extensible-enum",
             at("/components/schemas/SigningTimeType/enum").clone(),
         ),
-        ("KeyTerms", "scopes/items/x-extensible-enum", json!(Scope::ALL.map(Scope::as_str))),
+        (
+            "KeyTerms SideKey IssuedKey",
+            "scopes/items/x-extensible-enum",
+            json!(Scope::ALL.map(Scope::as_str)),
+        ),
+        (
+            "SessionPerson InvitationOffer Person OwnPerson",
+            "role/x-extensible-enum",
+            json!([Role::Admin, Role::Member].map(Role::as_str)),
+        ),
+        (
+            "Person OwnPerson",
+            "state/x-extensible-enum",
+            json!(
+                [PersonState::Invited, PersonState::Active, PersonState::Disabled]
+                    .map(PersonState::as_str)
+            ),
+        ),
     ] {
         for schema in schemas.split(' ') {
             let property = format!("/components/schemas/{schema}/properties/{pointer}");

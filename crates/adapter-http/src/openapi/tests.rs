@@ -122,6 +122,11 @@ pub(super) fn operations() -> Vec<(String, &'static Value)> {
     paths.flat_map(of_path).collect()
 }
 
+/// Returns whether an operation is for the pages of browsers, not for programs.
+fn is_of_browsers(operation: &str) -> bool {
+    ["/api/session", "/api/people", "/api/keys"].iter().any(|path| operation.contains(path))
+}
+
 /// Returns every response with its status.
 fn responses() -> Vec<(String, &'static str, &'static Value)> {
     let of_operation = |(name, operation): (String, &'static Value)| {
@@ -233,7 +238,8 @@ fn responses_have_headers_and_problem_examples() {
         let of_order = ["put /api/order/{order_id} 409", "patch /api/order/{order_id} 409"];
         let withdrawn = "documents/{position} 409";
         let is_state = ["/test 409", "/cancel 409", withdrawn, of_order[0], of_order[1]];
-        let is_state = is_state.iter().any(|conflict| path.ends_with(conflict));
+        let is_state = is_state.iter().any(|conflict| path.ends_with(conflict))
+            || is_of_browsers(&path);
         let waits = matches!(status, "409" | "429" | "503") && !is_state;
         assert_eq!(has("Retry-After"), waits, "{path}");
         assert_eq!(has("WWW-Authenticate"), matches!(status, "401" | "403"), "{path}");
@@ -261,15 +267,24 @@ fn operations_have_summary_security_and_parameters() {
     for (path, operation) in operations() {
         assert!(ids.insert(operation["operationId"].as_str().unwrap()), "{path}");
         let is_of_webhooks = path.contains("/api/webhooks");
+        let is_of_browsers = is_of_browsers(&path);
         assert!(operation["summary"].is_string() && operation["description"].is_string(), "{path}");
         let tag = match path.as_str() {
             _ if is_of_webhooks => "webhooks",
-            "get /api/key" => "keys",
+            _ if path.contains("/api/session") => "sessions",
+            _ if path.contains("/api/people") => "people",
+            _ if path.contains("/api/key") => "keys",
             "get /api/services" | "get /api/notaries" => "services",
             _ => "orders",
         };
         assert_eq!(operation["tags"], json!([tag]), "{path}");
-        assert_eq!(operation["security"], json!([{ "api_key": [] }]), "{path}");
+        let security = match path.as_str() {
+            "post /api/session/key" => json!([{ "api_key": [] }]),
+            _ if path.contains("/api/session/") => json!([]),
+            _ if is_of_browsers => json!([{ "cookieAuth": [] }]),
+            _ => json!([{ "api_key": [] }]),
+        };
+        assert_eq!(operation["security"], security, "{path}");
         // By its file number, an order is changed or created.
         let is_put = path == "put /api/order";
         let mut names = BTreeSet::new();
@@ -289,11 +304,18 @@ fn operations_have_summary_security_and_parameters() {
         let is_change = path.starts_with("put") && !is_put
             || path.starts_with("patch")
             || path.ends_with("/cancel");
-        let is_intake = !is_read && !is_change && !is_of_webhooks && !path.starts_with("delete");
-        assert_eq!(names.contains("If-None-Match"), is_read || is_put, "{path}");
+        let is_intake = !is_read
+            && !is_change
+            && !is_of_webhooks
+            && !is_of_browsers
+            && !path.starts_with("delete");
+        // What browsers read is kept nowhere, and has no versions.
+        let has_versions = !is_of_browsers;
+        assert_eq!(names.contains("If-None-Match"), has_versions && (is_read || is_put), "{path}");
         let creations = ["/create", "/create-with-documents", "post /api/webhooks"];
         let is_creation = creations.iter().any(|creation| path.ends_with(creation));
-        assert_eq!(names.contains("If-Match"), !is_read && !is_creation, "{path}");
+        let names_version = has_versions && !is_read && !is_creation;
+        assert_eq!(names.contains("If-Match"), names_version, "{path}");
         let is_described = !operation["responses"]["412"].is_null();
         assert_eq!(is_described, !is_read, "{path}");
         assert_eq!(names.contains("Idempotency-Key"), is_intake, "{path}");

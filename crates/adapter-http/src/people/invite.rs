@@ -108,3 +108,7 @@ struct InvitedRecord {
     mailed: bool,
     expires_at: String,
 }
+
+#[cfg(test)]
+#[path = "people_tests.rs"]
+mod tests;

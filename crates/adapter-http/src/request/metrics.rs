@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use actix_web::http::Method;
-use domain::{appointment::ZoneDatabase, order::OrderId};
+use domain::{access::DONE, appointment::ZoneDatabase, order::OrderId};
 use prometheus::{
     Histogram, HistogramVec, IntCounter, IntCounterVec, Registry, register_gauge_vec_with_registry,
     register_histogram_vec_with_registry, register_histogram_with_registry,
@@ -150,6 +150,9 @@ impl ApiMetrics {
         for operation in ["json", "multipart"] {
             metrics.orders.with_label_values(&[operation]);
             metrics.test_orders.with_label_values(&[operation]);
+        }
+        for way in ["passkey", "login", "key"] {
+            metrics.sign_ins.with_label_values(&[way, DONE]);
         }
         Ok(metrics)
     }

@@ -25,8 +25,7 @@ pub(crate) async fn begin(
 ) -> Answer {
     admit_stranger(&request, &api.admission)?;
     if !api.console_keys {
-        let detail = "The operator of this service lets no page take a key. Sign in as a person.";
-        return Err(Problem::challenge(ProblemCode::KeysDisabled, detail, ""));
+        return Err(keys_disabled());
     }
     let signing_in = SigningIn::new(&request, &api, "key")?;
     let caller = match admit_any(&request, &api.admission, Policy::Changes).await {
@@ -49,4 +48,10 @@ pub(crate) async fn begin(
     };
     let begun = api.detached.run_to_end(work, drop).await;
     signing_in::answer(&request, &api, begun, None)
+}
+
+/// Reports that no page may take a key.
+pub(crate) fn keys_disabled() -> Problem {
+    let detail = "The operator of this service lets no page take a key. Sign in as a person.";
+    Problem::challenge(ProblemCode::KeysDisabled, detail, "")
 }

@@ -2,7 +2,7 @@
 
 use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder, http::header::ContentType, web};
 use domain::{
-    person::{PersonName, Token, person_request::name as is_name},
+    person::{PersonName, Token, person_request::is_name},
     request::{
         Code, Member, Sent, Word,
         rules::{any, optional, required, text},

@@ -53,7 +53,11 @@ pub(crate) async fn end(
 }
 
 /// Reports a request with a key.
-fn no_session() -> Problem {
+pub(crate) fn no_session() -> Problem {
     let detail = "The request has an API key. Only the browser of a session has one.";
     Problem::challenge(ProblemCode::NoSession, detail, "")
 }
+
+#[cfg(test)]
+#[path = "session_tests.rs"]
+mod tests;

@@ -22,12 +22,13 @@ use crate::{
         answer::Answer,
         instants,
         list::{self, Others, Paging},
+        problem::Problem,
     },
     state::State,
     webhooks::{
         endpoint::{find, find_without_members, note_webhook},
         path,
-        problems::{invalid, replay_in_progress},
+        problems::replay_in_progress,
         record::DeliveryRecord,
         version,
     },
@@ -85,7 +86,7 @@ pub(crate) async fn replay(
     let caller = admit(&request, &api.admission, Policy::Webhooks).await?;
     let id = path::webhook_id(&request)?;
     let body = read_object(&request, payload, &api.json_bodies, &caller).await?;
-    let (since, until) = parse(&body).map_err(invalid)?;
+    let (since, until) = parse(&body).map_err(Problem::violations)?;
     let owner = caller.owner();
     // Before the mark, which would show whether others have such a webhook.
     api.webhooks.read(owner, id).await?;

@@ -57,6 +57,16 @@ const MANY: &str = "
         SELECT '2026-11-20Z', 1, n, 'read', n, 1, 1, 'ok' FROM generate_series(1, 10000) n;
     INSERT INTO rejected_requests SELECT n, '2026-11-20Z', 'forbidden', 1, 1, 1, '{}', '[]'
         FROM generate_series(1, 10000) n;
+    INSERT INTO people (party, name, role, handle, invited_at, accepted_at)
+        SELECT 1000 + n, 'x', 'member', sha512('x'), now(), now() FROM generate_series(1, 10000) n;
+    INSERT INTO invitations SELECT sha256(id::text::bytea), id, now(), now() FROM people;
+    INSERT INTO passkeys (person_id, credential, name, fixed, changing, created_at)
+        SELECT id, sha256(id::text::bytea), 'x', '', '', now() FROM people;
+    INSERT INTO identities SELECT 'x', id, id, now() FROM people;
+    INSERT INTO sessions (token, person_id, way, is_test, signed_in_at, last_used_at, expires_at)
+        SELECT sha256(id::text::bytea), id, 'passkey', false, now(), now(), '2999-01-01' FROM people;
+    INSERT INTO ceremonies SELECT sha256(n::text::bytea), 'sign_in', NULL, NULL, NULL, 'passkey', '', '',
+        '2999-01-01' FROM generate_series(1, 9990) n;
     INSERT INTO idempotency_keys SELECT 9, false, sha256(n::text::bytea), substr(sha256('x'), 1, 16),
         sha256('x'), n, '2020-01-01', '2999-01-01' FROM generate_series(1, 10000) n;
     ANALYZE";

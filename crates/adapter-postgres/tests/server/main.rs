@@ -33,8 +33,9 @@ use std::{error::Error, time::Duration};
 
 use adapter_postgres::{PostgresStore, TimeLimits};
 use contract_tests::samples::{
-    LIVE, NOW, RUN, WINDOW, access, add_documents, add_note, api_key, attempt, call_webhooks,
-    delivery, document, idempotency_key, key_of, mails, new_order, order_of, settle, to_sign,
+    LIVE, NOW, RUN, WINDOW, access, add_documents, add_note, api_key, attempt, call_people,
+    call_webhooks, delivery, document, idempotency_key, key_of, mails, new_order, order_of, settle,
+    to_sign,
 };
 use domain::{
     api_key::{ClientId, NewApiKey, Owner, Party},
@@ -213,6 +214,7 @@ async fn every_call(store: &PostgresStore) {
     store.remove_before(last.id.at, 1).await.unwrap();
     call_rejected(store).await;
     call_webhooks(store).await;
+    call_people(store).await;
 }
 
 /// By their paths: another port has methods of these names.

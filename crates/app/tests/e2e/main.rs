@@ -113,6 +113,15 @@ mod orders {
     mod signed_documents;
 }
 
+mod people {
+    mod guessing;
+    mod invitations;
+    mod keys;
+    mod roles;
+    mod sessions;
+    mod uploads;
+}
+
 mod running {
     pub mod drain;
     mod endpoints;

@@ -6,10 +6,11 @@ use domain::{
     api_key::Party,
     order::EmailAddress,
     person::{
-        Credential, CredentialId, Doer, NewInvitation, NewPasskey, NewPerson, NewSession, PersonId,
-        PersonName, Role, TokenHash, UserHandle, Way,
+        Ceremony, CeremonyData, Credential, CredentialId, Doer, Identity, NewInvitation,
+        NewPasskey, NewPerson, NewSession, PersonChange, PersonId, PersonName, Purpose, Role,
+        TokenHash, UserHandle, Way,
     },
-    ports::NewMethod,
+    ports::{ChangeRights, NewMethod, PersonRepo, SessionRepo, WhichSessions},
 };
 use time::{Duration, OffsetDateTime};
 
@@ -75,4 +76,52 @@ pub fn new_session(person: PersonId, at: OffsetDateTime) -> NewSession {
         signed_in_at: at,
         expires_at: at + Duration::hours(12),
     }
+}
+
+/// Makes each call to people and sessions.
+pub async fn call_people<S: PersonRepo + SessionRepo>(store: &S) {
+    let all = ChangeRights::OPERATOR;
+    let admin = new_person(Role::Admin);
+    store.invite_first(&admin, &new_invitation()).await.unwrap();
+    let id = store.invite(&admin, &new_invitation()).await.unwrap();
+    store.invite_again(id, all, &new_invitation()).await.unwrap();
+    store.withdraw_invitations(id, all, NOW).await.unwrap();
+    let open = new_invitation();
+    store.invite_again(id, all, &open).await.unwrap();
+    store.invitation(open.token).await.unwrap().unwrap();
+    store.accept(open.token, &by_passkey(), NOW).await.unwrap();
+    let open = new_invitation();
+    store.invite_again(id, all, &open).await.unwrap();
+    let identity =
+        Identity { issuer: "https://login.example".to_owned(), subject: "ann".to_owned() };
+    store.accept(open.token, &NewMethod::Login(identity.clone()), NOW).await.unwrap();
+    let passkey = new_passkey();
+    let added = store.add_passkey(id, &passkey).await.unwrap();
+    PersonRepo::find(store, id).await.unwrap().unwrap();
+    PersonRepo::list(store, Some(admin.party)).await.unwrap();
+    PersonRepo::list(store, None).await.unwrap();
+    store.passkey(&passkey.credential.id).await.unwrap().unwrap();
+    assert_eq!(store.passkeys_of(&[id]).await.unwrap().len(), 2);
+    assert_eq!(store.identities_of(id).await.unwrap(), [identity.clone()]);
+    assert!(store.use_passkey(&passkey.credential, &[1], NOW).await.unwrap());
+    store.remove_passkey(id, added, all).await.unwrap();
+    store.by_identity(&identity).await.unwrap().unwrap();
+    store.names_of(&[Doer::Person(id)]).await.unwrap();
+    let change = PersonChange { role: Some(Role::Member), ..PersonChange::default() };
+    store.change(id, all, &change, NOW).await.unwrap();
+
+    let session = new_session(id, NOW);
+    let stored = SessionRepo::add(store, &session, None).await.unwrap().unwrap();
+    SessionRepo::find(store, session.token).await.unwrap().unwrap();
+    for which in [WhichSessions::One(stored.id), WhichSessions::OfPerson(id), WhichSessions::All] {
+        SessionRepo::list(store, which, NOW).await.unwrap();
+    }
+    SessionRepo::note_uses(store, &[(stored.id, NOW)]).await.unwrap();
+    assert_eq!(SessionRepo::end(store, WhichSessions::One(stored.id), None, NOW).await.unwrap(), 1);
+    let data = CeremonyData::Passkey { origin: "http://localhost".to_owned(), state: vec![1] };
+    let ceremony = Ceremony { token: token(), purpose: Purpose::SignIn, data, expires_at: NOW };
+    store.begin(&ceremony).await.unwrap();
+    assert!(store.take(ceremony.token, NOW - Duration::SECOND).await.unwrap().is_some());
+    SessionRepo::remove_before(store, NOW).await.unwrap();
+    assert!(store.erase(id, NOW).await.unwrap());
 }

@@ -346,12 +346,13 @@ pub async fn names_of_people_and_keys_are_read(storage: &Storage) {
     let person = active(storage, Role::Member).await.id;
     let erased = active(storage, Role::Member).await.id;
     storage.people.erase(erased, NOW).await.unwrap();
-    let key = storage.keys.add(&api_key(NOW), "tests").await.unwrap();
+    let new_key = api_key(NOW);
+    let key = storage.keys.add(&new_key, "tests").await.unwrap();
     storage.keys.revoke(key, NOW, "tests").await.unwrap();
     let doers = [Doer::Person(person), Doer::Person(erased), Doer::Key(key)];
     let names = storage.people.names_of(&doers).await.unwrap();
     let name = new_person(Role::Member).name.as_str().to_owned();
-    let expected = doers.into_iter().zip([name, FORMER_USER.to_owned(), api_key(NOW).name]);
+    let expected = doers.into_iter().zip([name, FORMER_USER.to_owned(), new_key.name]);
     assert_eq!(names, expected.collect::<BTreeMap<_, _>>());
     let unknown = [Doer::Person(PersonId(999_999)), Doer::Key(API_KEY)];
     storage.people.names_of(&unknown).await.unwrap();

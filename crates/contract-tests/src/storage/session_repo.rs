@@ -8,6 +8,7 @@ use domain::{
     },
     ports::{ChangeRights, WhichSessions},
 };
+use futures_util::FutureExt;
 use time::{Duration, OffsetDateTime};
 
 use super::person_repo::active;
@@ -76,13 +77,11 @@ pub async fn no_session_outlives_a_disabling_at_the_same_time(storage: &Storage)
         let (people, sessions, begun) =
             (storage.people.clone(), storage.sessions.clone(), new.clone());
         let change = PersonChange { is_disabled: Some(true), ..PersonChange::default() };
-        let (disabled, _) = tokio::join!(
-            tokio::spawn(async move {
-                people.change(id, ChangeRights::OPERATOR, &change, NOW).await.unwrap()
-            }),
-            tokio::spawn(async move { sessions.add(&begun, None).await.unwrap() })
-        );
-        disabled.unwrap();
+        let disabling = async move {
+            people.change(id, ChangeRights::OPERATOR, &change, NOW).await.unwrap();
+        };
+        let sign_in = async move { drop(sessions.add(&begun, None).await.unwrap()) };
+        at_once([disabling.boxed(), sign_in.boxed()]).await;
         let found = storage.sessions.find(new.token).await.unwrap();
         assert_eq!(found, None);
     }

@@ -7,7 +7,7 @@ use time::{Duration, OffsetDateTime};
 
 use super::{EmailAddress, MAX_STATUS, Order, OrderId};
 use crate::{
-    api_key::{ApiKeyId, ClientId},
+    api_key::{ApiKeyId, ClientId, Party},
     document::{DocumentKind, StoredDocument},
     person::{Doer, PersonId},
 };
@@ -106,6 +106,14 @@ impl Actor {
             Self::Operator => "operator",
             Self::Database => "database",
         }
+    }
+
+    /// Returns whether this side is that of a party, which then sees the names of those who acted.
+    pub fn is_of(self, party: Party) -> bool {
+        matches!(
+            (party, self),
+            (Party::Client(_), Self::Client) | (Party::Service(_), Self::Service)
+        )
     }
 
     /// Returns the side that uploads and withdraws documents of a kind.
@@ -404,7 +412,22 @@ impl StoredOrder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_support::stored_order;
+    use crate::{people::SigningServiceId, test_support::stored_order};
+
+    #[test]
+    fn actor_is_of_its_own_side() {
+        let client = Party::Client(ClientId(1));
+        let service = Party::Service(SigningServiceId(7));
+        assert!(Actor::Client.is_of(client) && Actor::Service.is_of(service));
+        for (actor, party) in [
+            (Actor::Service, client),
+            (Actor::Client, service),
+            (Actor::Operator, client),
+            (Actor::Database, service),
+        ] {
+            assert!(!actor.is_of(party));
+        }
+    }
 
     /// Also after another notary was named.
     #[test]

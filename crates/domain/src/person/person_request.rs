@@ -10,7 +10,7 @@ use crate::{
     people::EmailAddress,
     request::{
         Code, Object, Sent, Violation, ViolationCode, Word,
-        rules::{Checked, any, closed, email, fault, nullable, optional, required, text},
+        rules::{self, Checked, any, closed, fault, nullable, optional, required, text},
     },
 };
 
@@ -21,11 +21,11 @@ pub type NewPersonBody = Object<NewPersonMembers>;
 #[derive(Clone, Default, Deserialize, Validate)]
 #[serde(default)]
 pub struct NewPersonMembers {
-    #[garde(custom(required(name)))]
+    #[garde(custom(required(is_name)))]
     name: Sent<Word>,
-    #[garde(custom(optional(email)))]
+    #[garde(custom(optional(rules::email)))]
     email: Sent<Code>,
-    #[garde(custom(required(role)))]
+    #[garde(custom(required(is_role)))]
     role: Sent<Code>,
 }
 
@@ -36,11 +36,11 @@ pub type PersonChangeBody = Object<PersonChangeMembers>;
 #[derive(Clone, Default, Deserialize, Validate)]
 #[serde(default)]
 pub struct PersonChangeMembers {
-    #[garde(custom(nullable(name)))]
+    #[garde(custom(nullable(is_name)))]
     name: Sent<Word>,
-    #[garde(custom(nullable(email)))]
+    #[garde(custom(nullable(rules::email)))]
     email: Sent<Code>,
-    #[garde(custom(nullable(role)))]
+    #[garde(custom(nullable(is_role)))]
     role: Sent<Code>,
     #[garde(custom(nullable(any)))]
     disabled: Sent<bool>,
@@ -53,9 +53,9 @@ pub type OwnChangeBody = Object<OwnChangeMembers>;
 #[derive(Clone, Default, Deserialize, Validate)]
 #[serde(default)]
 pub struct OwnChangeMembers {
-    #[garde(custom(nullable(name)))]
+    #[garde(custom(nullable(is_name)))]
     name: Sent<Word>,
-    #[garde(custom(nullable(email)))]
+    #[garde(custom(nullable(rules::email)))]
     email: Sent<Code>,
 }
 
@@ -63,13 +63,13 @@ pub struct OwnChangeMembers {
 ///
 /// # Errors
 /// The fault of the text.
-pub fn name(sent: &Word) -> Checked {
+pub fn is_name(sent: &Word) -> Checked {
     text(MAX_NAME)(sent)?;
     let detail = "must have no invisible characters";
     PersonName::new(sent).map(drop).or_else(|_| fault(ViolationCode::InvalidCharacters, detail))
 }
 
-fn role(sent: &Code) -> Checked {
+fn is_role(sent: &Code) -> Checked {
     match Role::from_name(sent) {
         Some(_) => Ok(()),
         None => fault(ViolationCode::NotAllowed, "must be admin or member"),

@@ -7,7 +7,6 @@ use time::{Duration, OffsetDateTime};
 use super::{Person, PersonId, PersonState, TokenHash};
 use crate::{
     api_key::{ApiKey, ApiKeyId, Owner, Party, Rate, Scope},
-    order::Actor,
     people::SigningServiceId,
 };
 
@@ -319,15 +318,6 @@ pub enum NoAdmin {
     SignInAgain,
 }
 
-/// Returns whether a reader sees the name of who acted: their own side. The other side sees the side alone. Operators
-/// see every name.
-pub fn sees_name(reader: Party, actor: Actor) -> bool {
-    matches!(
-        (reader, actor),
-        (Party::Client(_), Actor::Client) | (Party::Service(_), Actor::Service)
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -429,21 +419,5 @@ mod tests {
             assert_eq!(Way::from_stored(&way.stored()), Some(way));
         }
         assert_eq!(Way::from_stored("password"), None);
-    }
-
-    #[test]
-    fn name_is_for_the_own_side() {
-        use crate::api_key::ClientId;
-        let client = Party::Client(ClientId(1));
-        let service = Party::Service(SigningServiceId(7));
-        assert!(sees_name(client, Actor::Client) && sees_name(service, Actor::Service));
-        for (reader, actor) in [
-            (client, Actor::Service),
-            (service, Actor::Client),
-            (client, Actor::Operator),
-            (service, Actor::Database),
-        ] {
-            assert!(!sees_name(reader, actor));
-        }
     }
 }

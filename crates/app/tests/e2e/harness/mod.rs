@@ -3,6 +3,7 @@
 pub mod api;
 pub mod documents;
 pub mod markers;
+pub mod page;
 pub mod raw;
 pub mod requests;
 pub mod scripted_server;

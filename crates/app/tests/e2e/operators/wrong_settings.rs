@@ -297,6 +297,7 @@ fn help_lists_settings_without_their_values() {
         ("--mail-settle-secs", "NOTARY_ORDERS_MAIL_SETTLE_SECS", "30"),
         ("--session-idle-mins", "NOTARY_ORDERS_SESSION_IDLE_MINS", "60"),
         ("--session-hours", "NOTARY_ORDERS_SESSION_HOURS", "12"),
+        ("--console-keys", "NOTARY_ORDERS_CONSOLE_KEYS", "[default: true]"),
         ("--oidc", "NOTARY_ORDERS_OIDC", "NAME=ISSUER"),
         ("--oidc-client", "NOTARY_ORDERS_OIDC_CLIENT", "NAME=CLIENT_ID"),
         ("--oidc-secret", "NOTARY_ORDERS_OIDC_SECRET", "it has none there"),

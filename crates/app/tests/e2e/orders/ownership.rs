@@ -57,6 +57,11 @@ async fn operations(app: &TestApp) -> Vec<Operation> {
             found.push(operation(method));
         }
     }
+    // No key reaches those of browsers: `people::roles` tries them.
+    found.retain(|operation| {
+        let takes_key = operation.description["security"][0]["api_key"].is_array();
+        takes_key && !operation.path.starts_with("/api/session")
+    });
     assert!(found.len() >= 24, "{}", found.len());
     // What is deleted cannot be read any more.
     found.sort_by_key(|operation| operation.method == Method::DELETE);

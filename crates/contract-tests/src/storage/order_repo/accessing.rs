@@ -112,7 +112,7 @@ pub async fn doer_of_each_change_is_read_back(storage: &Storage) {
         (by(6, AccessActor::Operator { command, user }), "THIRD"),
         (None, "FOURTH"),
     ] {
-        let update = OrderUpdate { access, ..update(id, NOW, status) };
+        let update = OrderUpdate { access, expected: None, ..update(id, NOW, status) };
         assert!(orders.update(&update).await.unwrap().is_some(), "{status}");
     }
     orders.change(&new_note(id, "b")).await.unwrap();

@@ -6,7 +6,7 @@ use crate::{
     api_key::Party,
     document::DocumentKind,
     order::{Actor, StoredOrder},
-    person::{Doer, sees_name},
+    person::Doer,
     ports::{PersonRepo, StoreError},
 };
 
@@ -36,7 +36,7 @@ pub struct DoerNames {
 impl Viewer {
     fn sees(self, actor: Actor) -> bool {
         match self {
-            Self::Side(party) => sees_name(party, actor),
+            Self::Side(party) => actor.is_of(party),
             Self::Operator => true,
         }
     }

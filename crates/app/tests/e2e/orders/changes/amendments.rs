@@ -118,7 +118,7 @@ async fn changed_fields_are_named_and_their_values_are_in_the_order_only(kind: K
         assert_eq!(answer.status(), 200);
         assert_eq!(answer.headers()["etag"], after);
     }
-    assert_eq!(client.read(&format!("/api/order/{id}")).await, read);
+    assert_eq!(service.read(&format!("/api/order/{id}")).await, read);
     eventually(|| wiring.rows("events") == 0).await;
     assert_eq!(wiring.rows("webhook_deliveries"), 2);
 }

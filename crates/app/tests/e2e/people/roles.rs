@@ -1,0 +1,185 @@
+//! Rights: members, admins of one side, keys, and the last admin.
+
+use domain::{
+    api_key::{ClientId, Party},
+    person::Role,
+};
+use reqwest::Method;
+use serde_json::{Value, json};
+use time::Duration;
+
+use crate::{
+    harness::{
+        TestApp,
+        page::{CLIENT, Page, SERVICE, signed_in},
+        problem,
+    },
+    wiring::{Kind, on_both_wirings},
+};
+
+on_both_wirings! {
+    admin_of_one_side_reaches_nobody_of_another,
+    last_admin_of_a_side_stays,
+    changed_role_counts_in_the_next_request,
+    own_passkeys_are_added_and_removed_but_for_the_last,
+}
+
+/// Returns the operations that only admins have, with a body for those that take one, from the document.
+async fn operations_of_admins(app: &TestApp, id: i64) -> Vec<(Method, String, Option<Value>)> {
+    let document = app.read("/openapi.json").await;
+    let mut found = Vec::new();
+    for (path, operations) in document["paths"].as_object().unwrap() {
+        let is_of_admins = path.starts_with("/api/keys")
+            || path.starts_with("/api/people") && !path.starts_with("/api/people/me");
+        for (method, operation) in operations.as_object().unwrap() {
+            if is_of_admins {
+                let method = Method::from_bytes(method.to_uppercase().as_bytes()).unwrap();
+                let number = |path: &str, name: &str| path.replace(name, &id.to_string());
+                let path = ["{person_id}", "{key_id}", "{passkey_id}"]
+                    .iter()
+                    .fold(path.clone(), |path, name| number(&path, name));
+                let body = &operation["requestBody"]["content"]["application/json"];
+                let body = &body["examples"]["request"]["value"];
+                found.push((method, path, Some(body.clone()).filter(|it| !it.is_null())));
+            }
+        }
+    }
+    assert!(found.len() >= 12, "{found:?}");
+    found
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn member_and_keys_manage_nothing() {
+    let app = TestApp::start().await;
+    let (_, mut member) = signed_in(&app, CLIENT, "Joe Doe", Role::Member).await;
+    let (admin, _) = signed_in(&app, CLIENT, "Ann Roe", Role::Admin).await;
+    let mut of_key = Page::of(&app);
+    let begin = of_key.request(Method::POST, "/api/session/key").bearer_auth(&app.key);
+    let begun = begin.json(&json!({})).send().await.unwrap();
+    of_key.keep(&begun);
+    let tables = ["people", "invitations", "passkeys", "api_keys"];
+    let before = tables.map(|table| app.rows(table));
+    for (method, path, body) in operations_of_admins(&app, admin.0).await {
+        let name = (method.clone(), &*path);
+        member.refused(name.clone(), body.clone(), (403, "not_admin")).await;
+        of_key.refused(name, body.clone(), (403, "key_cannot_manage")).await;
+        let request = app.request(method, &path);
+        let request = if let Some(body) = body { request.json(&body) } else { request };
+        problem(request.send().await.unwrap(), 403, "key_cannot_manage").await;
+    }
+    // Nor themselves: a key has no person.
+    for path in ["/api/people/me", "/api/session"] {
+        let answer = app.get(path).await;
+        let code = if path == "/api/session" { "no_session" } else { "key_cannot_manage" };
+        problem(answer, 403, code).await;
+    }
+    assert_eq!(tables.map(|table| app.rows(table)), before);
+}
+
+async fn admin_of_one_side_reaches_nobody_of_another(kind: Kind) {
+    let app = kind.app().await;
+    let (theirs, mut victim) = signed_in(&app, SERVICE, "Joe Doe", Role::Admin).await;
+    let key = victim.post("/api/keys", json!({ "name": "theirs" })).await;
+    let passkey = victim.get("/api/people/me").await["passkeys"][0]["id"].as_i64().unwrap();
+    let other = Party::Client(ClientId(theirs.0));
+    let (_, mut admin) = signed_in(&app, other, "Ann Roe", Role::Admin).await;
+    let tables = ["people", "invitations", "passkeys", "api_keys"];
+    let before = tables.map(|table| app.rows(table));
+    let person = format!("/api/people/{}", theirs.0);
+    let key = format!("/api/keys/{}", key["id"]);
+    for (method, path, body) in [
+        (Method::PATCH, person.clone(), Some(json!({ "role": "member", "disabled": true }))),
+        (Method::POST, format!("{person}/invitation"), None),
+        (Method::DELETE, format!("{person}/invitation"), None),
+        (Method::GET, format!("{person}/sessions"), None),
+        (Method::DELETE, format!("{person}/sessions"), None),
+        (Method::DELETE, format!("{person}/passkeys/{passkey}"), None),
+        (Method::POST, format!("{key}/rotate"), None),
+        (Method::DELETE, key.clone(), None),
+    ] {
+        let foreign = admin.refused((method.clone(), &path), body.clone(), (404, "not_found")).await;
+        // As for what is not there.
+        let missing = path.replace(&format!("/{}", theirs.0), "/999999");
+        let missing = missing.replace(&key, "/api/keys/999999");
+        let missing = admin.refused((method, &missing), body, (404, "not_found")).await;
+        assert_eq!(foreign["detail"], missing["detail"], "{path}");
+    }
+    assert_eq!(tables.map(|table| app.rows(table)), before);
+    let listed = admin.get("/api/people").await;
+    assert_eq!(listed["people"].as_array().unwrap().len(), 1);
+    assert_eq!(admin.get("/api/keys").await["keys"], json!([]));
+    assert_eq!(victim.get("/api/people/me").await["role"], "admin");
+}
+
+async fn last_admin_of_a_side_stays(kind: Kind) {
+    let app = kind.app().await;
+    let (id, mut ann) = signed_in(&app, CLIENT, "Ann Roe", Role::Admin).await;
+    let own = format!("/api/people/{}", id.0);
+    for change in [json!({ "role": "member" }), json!({ "disabled": true })] {
+        let change = Some(change);
+        ann.refused((Method::PATCH, &own), change, (409, "last_admin")).await;
+    }
+    // An admin of another side is none of this one.
+    signed_in(&app, SERVICE, "Eve", Role::Admin).await;
+    let change = Some(json!({ "role": "member" }));
+    ann.refused((Method::PATCH, &own), change.clone(), (409, "last_admin")).await;
+    let (_, mut joe) = signed_in(&app, CLIENT, "Joe Doe", Role::Admin).await;
+    joe.call(Method::PATCH, &own, change).await;
+    assert_eq!(ann.get("/api/session").await["person"]["role"], "member");
+}
+
+async fn changed_role_counts_in_the_next_request(kind: Kind) {
+    let app = kind.app().await;
+    let (_, mut ann) = signed_in(&app, CLIENT, "Ann Roe", Role::Admin).await;
+    let (id, mut joe) = signed_in(&app, CLIENT, "Joe Doe", Role::Member).await;
+    let path = format!("/api/people/{}", id.0);
+    joe.refused((Method::GET, "/api/keys"), None, (403, "not_admin")).await;
+    ann.call(Method::PATCH, &path, Some(json!({ "role": "admin" }))).await;
+    joe.get("/api/keys").await;
+    ann.call(Method::PATCH, &path, Some(json!({ "role": "member" }))).await;
+    joe.refused((Method::GET, "/api/keys"), None, (403, "not_admin")).await;
+    let disabled = ann.call(Method::PATCH, &path, Some(json!({ "disabled": true }))).await;
+    assert_eq!(disabled["state"], "disabled");
+    joe.refused((Method::GET, "/api/order"), None, (401, "session_ended")).await;
+    let credential = joe.credential(json!({ "purpose": "sign_in" })).await;
+    let finish = (Method::POST, "/api/session/passkey/finish");
+    let body = Some(json!({ "credential": credential }));
+    joe.refused(finish, body, (403, "person_disabled")).await;
+    let again = (Method::POST, &*format!("{path}/invitation"));
+    ann.refused(again, None, (403, "person_disabled")).await;
+    ann.call(Method::PATCH, &path, Some(json!({ "disabled": false }))).await;
+    joe.sign_in().await;
+    joe.get("/api/order").await;
+}
+
+async fn own_passkeys_are_added_and_removed_but_for_the_last(kind: Kind) {
+    let app = kind.app().await;
+    let (id, mut ann) = signed_in(&app, CLIENT, "Ann Roe", Role::Member).await;
+    let first = ann.get("/api/people/me").await["passkeys"][0]["id"].as_i64().unwrap();
+    let own = |passkey: i64| format!("/api/people/me/passkeys/{passkey}");
+    ann.refused((Method::DELETE, &own(first)), None, (409, "last_method")).await;
+    let mut phone = test_servers::authenticator::Authenticator::new();
+    let options = ann.post("/api/people/me/passkeys", json!({})).await["publicKey"].to_string();
+    let made = phone.create(&options, &ann.origin()).unwrap();
+    let made: Value = serde_json::from_str(&made).unwrap();
+    let finish = json!({ "credential": made, "name": "Phone" });
+    let added = ann.post("/api/people/me/passkeys/finish", finish).await;
+    assert_eq!(added["name"], "Phone");
+    ann.call(Method::DELETE, &own(first), None).await;
+    // The other one signs in from now on, and the first no more.
+    let mut with_phone = Page { authenticator: phone, session: None, ..ann.clone() };
+    with_phone.sign_in().await;
+    let mut lost = Page { session: None, ..ann.clone() };
+    let credential = lost.credential(json!({ "purpose": "sign_in" })).await;
+    let body = Some(json!({ "credential": credential }));
+    let finish = (Method::POST, "/api/session/passkey/finish");
+    lost.refused(finish, body, (401, "unknown_person")).await;
+    app.clock.advance(Duration::minutes(5));
+    let begin = (Method::POST, "/api/people/me/passkeys");
+    ann.refused(begin, Some(json!({})), (403, "sign_in_again")).await;
+    let name = json!({ "name": "Ann Smith" });
+    let changed = ann.call(Method::PATCH, "/api/people/me", Some(name)).await;
+    assert_eq!((&changed["name"], &changed["id"]), (&json!("Ann Smith"), &json!(id.0)));
+    let role = Some(json!({ "role": "admin" }));
+    ann.refused((Method::PATCH, "/api/people/me"), role, (400, "validation_failed")).await;
+}
