@@ -348,7 +348,7 @@ const NAMES = {
   "/url": "URL", "/description": "Description", "/events": "Events", "/since": "From", "/until": "Until",
   "/order_status": "Status", "/notary_id": "Notary: number", "/notary/name": "Notary: name",
   "/notary/phone": "Notary: phone", "/notary/email": "Notary: e-mail", "/reason": "Reason",
-  "/text": "Note", "/name": "Name", "/email": "E-mail", "/role": "Role", "/scopes": "May", "/expires_in_days": "Days until it expires", "/credential": "Passkey", "/replaces": "Replaced document", search: "Search", order_status: "Status", notary: "Notary",
+  "/text": "Note", "/name": "Name", "/email": "E-mail", "/role": "Role", "/scopes": "May", "/expires_in_days": "Days until it expires", "/credential": "Passkey", "/token": "Link", "/replaces": "Replaced document", search: "Search", order_status: "Status", notary: "Notary",
   client: "Client", signing_service_id: "Signing service",
   signing_date_from: "Signing from", signing_date_to: "Signing until",
 };
