@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Prints a Postman collection (format 2.1.0) of the OpenAPI document in the argument: a folder for
-each tag and a request for each operation, with the examples of the document. JSON parts of forms are
+each tag and a request for each operation that takes an API key, with the examples of the document. JSON parts of forms are
 texts, and documents are files."""
 
 import json
@@ -95,6 +95,9 @@ def collection(document):
     folders = {tag["name"]: {**tag, "item": []} for tag in document["tags"]}
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
+            # The others are for pages: their sessions are in cookies, and begin in a browser.
+            if operation["security"] != [{"api_key": []}] or "sessions" in operation["tags"]:
+                continue
             made = request(path, method, operation, document["components"]["schemas"])
             folders[operation["tags"][0]]["item"].append(made)
     info = document["info"]

@@ -146,10 +146,7 @@ pub(crate) fn operations() -> [(&'static str, Vec<MethodRoutes>); 45] {
             people::path::OWN_PASSKEY,
             vec![access(Kind::RemovePasskey, DELETE, people::own_passkeys::remove)],
         ),
-        (
-            people::path::PERSON,
-            vec![access(Kind::ChangePerson, PATCH, people::change::change)],
-        ),
+        (people::path::PERSON, vec![access(Kind::ChangePerson, PATCH, people::change::change)]),
         (
             people::path::INVITATION,
             vec![

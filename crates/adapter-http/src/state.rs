@@ -8,13 +8,18 @@ use domain::{
     document::DocumentLimits,
     ports::{Clock, Entropy},
     use_cases::{
-        add_documents::AddDocuments, add_note::AddNote, change_order::ChangeOrder,
+        add_documents::AddDocuments,
+        add_note::AddNote,
+        change_order::ChangeOrder,
         create_order::CreateOrder,
         keys::manage_own_keys::ManageOwnKeys,
         notaries::ListNotaries,
         people::{manage_people::ManagePeople, name_doers::NameDoers, sign_in::SignIn},
-        read_order::ReadOrder, rejected::count_rejected::CountRejected, services::ListServices,
-        webhooks::manage_webhooks::ManageWebhooks, withdraw_document::WithdrawDocument,
+        read_order::ReadOrder,
+        rejected::count_rejected::CountRejected,
+        services::ListServices,
+        webhooks::manage_webhooks::ManageWebhooks,
+        withdraw_document::WithdrawDocument,
     },
 };
 

@@ -30,11 +30,11 @@ use domain::{
         SessionId, SessionTerms, TokenHash, Way,
     },
     ports::{
-        IdentityProvider, LastChange, MockAccessLog, MockApiKeyRepo, MockBlobStore,
-        MockChangeFeed, MockClock, MockEntropy, MockIdempotencyLedger, MockOrderReader,
-        MockOrderRepo, MockPasskeys, MockPersonRepo, MockRejectedLog, MockSecretBox,
-        MockServiceRepo, MockSessionRepo, MockUploadLedger, MockWebhookQueue, MockWebhookRepo,
-        MockWebhookSender, OrderNews, PersonRepo, SessionRepo,
+        IdentityProvider, LastChange, MockAccessLog, MockApiKeyRepo, MockBlobStore, MockChangeFeed,
+        MockClock, MockEntropy, MockIdempotencyLedger, MockOrderReader, MockOrderRepo,
+        MockPasskeys, MockPersonRepo, MockRejectedLog, MockSecretBox, MockServiceRepo,
+        MockSessionRepo, MockUploadLedger, MockWebhookQueue, MockWebhookRepo, MockWebhookSender,
+        OrderNews, PersonRepo, SessionRepo,
     },
     use_cases::{
         accesses::{
@@ -46,14 +46,11 @@ use domain::{
         change_order::ChangeOrder,
         create_order::CreateOrder,
         intake::Intake,
-        keys::{
-            manage_keys::ManageKeys, manage_own_keys::ManageOwnKeys, revoke_key::RevokeKey,
-        },
+        keys::{manage_keys::ManageKeys, manage_own_keys::ManageOwnKeys, revoke_key::RevokeKey},
         notaries::ListNotaries,
         note_downloads::Downloads,
         people::{
-            manage_people::ManagePeople, name_doers::NameDoers, sessions::Sessions,
-            sign_in::SignIn,
+            manage_people::ManagePeople, name_doers::NameDoers, sessions::Sessions, sign_in::SignIn,
         },
         read_order::ReadOrder,
         rejected::count_rejected::CountRejected,
@@ -72,8 +69,8 @@ use tempfile::TempDir;
 use time::{OffsetDateTime, macros::datetime};
 
 use crate::{
-    ApiMetrics, Audited, Closing, Connections, DetachedTasks, Proxies, RateLimits, Replays, Shares,
-    InvitationMails, Site, Spool, admission::authentication::Admission, observe::observe,
+    ApiMetrics, Audited, Closing, Connections, DetachedTasks, InvitationMails, Proxies, RateLimits,
+    Replays, Shares, Site, Spool, admission::authentication::Admission, observe::observe,
     openapi::tests::assert_described, request::trace::TraceRequests, respond::problem::Problem,
     routes, state::Api,
 };

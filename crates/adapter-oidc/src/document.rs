@@ -52,8 +52,7 @@ impl Document {
     }
 
     fn read(body: &[u8], issuer: &Issuer) -> Result<Self, BadDocument> {
-        let members: Members =
-            serde_json::from_slice(body).map_err(|_| BadDocument::Malformed)?;
+        let members: Members = serde_json::from_slice(body).map_err(|_| BadDocument::Malformed)?;
         if members.issuer != issuer.as_str() {
             let named = members.issuer.chars().take(MAX_SHOWN).collect();
             return Err(BadDocument::OtherIssuer { named, set: issuer.as_str().to_owned() });
@@ -62,11 +61,10 @@ impl Document {
         if members.code_challenge_methods_supported.is_some_and(|all| !names(&all, "S256")) {
             return Err(BadDocument::NoS256);
         }
-        let is_secret_in_form = members
-            .token_endpoint_auth_methods_supported
-            .is_some_and(|all| names(&all, "client_secret_post") && !names(&all, "client_secret_basic"));
-        let address =
-            |text: &str, name| issuer.address(text).ok_or(BadDocument::Address(name));
+        let is_secret_in_form = members.token_endpoint_auth_methods_supported.is_some_and(|all| {
+            names(&all, "client_secret_post") && !names(&all, "client_secret_basic")
+        });
+        let address = |text: &str, name| issuer.address(text).ok_or(BadDocument::Address(name));
         Ok(Self {
             authorization: address(&members.authorization_endpoint, "authorization_endpoint")?,
             token: address(&members.token_endpoint, "token_endpoint")?,

@@ -136,7 +136,8 @@ impl Provider {
             ("redirect_uri", &*pending.redirect_uri),
             ("code_verifier", &*pending.verifier),
         ];
-        let sent = self.http.post(&document.token, &form, &self.settings, document.is_secret_in_form);
+        let sent =
+            self.http.post(&document.token, &form, &self.settings, document.is_secret_in_form);
         let answer = sent.await?;
         let fault = if answer.status == StatusCode::OK {
             match serde_json::from_slice::<Tokens>(&answer.body) {

@@ -495,7 +495,8 @@ async fn call_ends_at_its_limit() {
         login.provider.limit = short;
         login.server.on_document(reaction);
         // One call waits for the other, and no longer than its own limit.
-        let (first, second) = tokio::join!(login.provider.begin(&pending()), login.finish());
+        let pending = pending();
+        let (first, second) = tokio::join!(login.provider.begin(&pending), login.finish());
         assert!(matches!(first, Err(LoginError::Unavailable(_))), "{first:?}");
         assert!(matches!(second, Err(LoginError::Unavailable(_))), "{second:?}");
         let checked = login.provider.check().await;

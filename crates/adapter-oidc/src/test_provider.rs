@@ -207,7 +207,8 @@ async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, state: &State) -> io
         match reaction.unwrap_or(Reaction::Answer(404, String::new(), String::new())) {
             Reaction::Answer(status, fields, body) => {
                 let length = body.len();
-                let head = format!("HTTP/1.1 {status} -\r\n{fields}Content-Length: {length}\r\n\r\n");
+                let head =
+                    format!("HTTP/1.1 {status} -\r\n{fields}Content-Length: {length}\r\n\r\n");
                 stream.write_all((head + &body).as_bytes()).await?;
             }
             Reaction::EndlessBody => {

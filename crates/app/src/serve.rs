@@ -105,9 +105,8 @@ impl Starting {
         check_settings(settings)?;
         // The root certificates take milliseconds, in which the database is opened.
         let (own, clock) = (settings.clone(), machine.clock.clone());
-        let clients = spawn_blocking(move || {
-            Ok((webhook_sender(&own)?, identity_providers(&own, &clock)?))
-        });
+        let clients =
+            spawn_blocking(move || Ok((webhook_sender(&own)?, identity_providers(&own, &clock)?)));
         let registry = Registry::new();
         let tls = TlsFiles::open(settings, machine, &registry)?;
         let api_address = resolve(&settings.listen).await.context(LISTEN)?;

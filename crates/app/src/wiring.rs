@@ -19,9 +19,7 @@ use domain::{
         change_order::ChangeOrder,
         create_order::CreateOrder,
         intake::Intake,
-        keys::{
-            manage_keys::ManageKeys, manage_own_keys::ManageOwnKeys, revoke_key::RevokeKey,
-        },
+        keys::{manage_keys::ManageKeys, manage_own_keys::ManageOwnKeys, revoke_key::RevokeKey},
         notaries::ListNotaries,
         note_downloads::Downloads,
         people::{

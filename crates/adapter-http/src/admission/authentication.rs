@@ -90,10 +90,7 @@ pub(crate) fn admit_stranger(request: &HttpRequest, admission: &Admission) -> Re
 
 /// Like [`admit_stranger`], for a request that begins a sign-in, or looks at an invitation. Counts it against the
 /// rate of the address.
-pub(crate) fn admit_beginning(
-    request: &HttpRequest,
-    admission: &Admission,
-) -> Result<(), Problem> {
+pub(crate) fn admit_beginning(request: &HttpRequest, admission: &Admission) -> Result<(), Problem> {
     admit_stranger(request, admission)?;
     let Some(peer) = peer::address(request, &admission.proxies) else { return Ok(()) };
     let counted = admission.rates.begun_sign_in(peer);

@@ -31,7 +31,8 @@ impl TokenCookie {
     /// Returns the text of the cookie in a request; `None` if it has none.
     pub(crate) fn text(self, request: &HttpRequest) -> Option<&str> {
         let lines = request.headers().get_all(header::COOKIE);
-        let mut pairs = lines.filter_map(|line| line.to_str().ok()).flat_map(|line| line.split(';'));
+        let mut pairs =
+            lines.filter_map(|line| line.to_str().ok()).flat_map(|line| line.split(';'));
         pairs.find_map(|pair| {
             let (name, value) = pair.trim().split_once('=')?;
             (name == self.name()).then_some(value)

@@ -159,7 +159,10 @@ mod tests {
 
     fn request(method: Method, headers: &[(&'static str, &'static str)]) -> HttpRequest {
         let request = TestRequest::default().method(method);
-        headers.iter().fold(request, |request, header| request.append_header(*header)).to_http_request()
+        headers
+            .iter()
+            .fold(request, |request, header| request.append_header(*header))
+            .to_http_request()
     }
 
     fn public(url: &str) -> Site {
@@ -220,7 +223,11 @@ mod tests {
             ),
             // A proxy ends TLS.
             (&local, &[("host", "orders.example.com")], Some(PUBLIC)),
-            (&local, &[("host", "orders.example.com"), ("origin", "http://orders.example.com")], None),
+            (
+                &local,
+                &[("host", "orders.example.com"), ("origin", "http://orders.example.com")],
+                None,
+            ),
             // A proxy has replaced the host.
             (&public(PUBLIC), &[("host", "localhost:8080"), ("origin", PUBLIC)], Some(PUBLIC)),
             (&public("https://orders.example.com/a/b"), &[("host", "10.0.0.7")], Some(PUBLIC)),
@@ -229,7 +236,11 @@ mod tests {
                 &[("host", "localhost:8080"), ("origin", "http://localhost:8080")],
                 Some("http://localhost:8080"),
             ),
-            (&public(PUBLIC), &[("host", "evil.example"), ("origin", "https://evil.example")], None),
+            (
+                &public(PUBLIC),
+                &[("host", "evil.example"), ("origin", "https://evil.example")],
+                None,
+            ),
             (&local, &[], None),
         ] {
             let request = request(Method::POST, headers);
@@ -252,7 +263,10 @@ mod tests {
             assert_eq!(origin.is_ok(), is_allowed, "{headers:?}");
         }
         let read = |host| site.allows_passkeys(&request(Method::GET, &[("host", host)]));
-        assert_eq!(["localhost:1", "orders.example.com", "192.0.2.1"].map(read), [true, true, false]);
+        assert_eq!(
+            ["localhost:1", "orders.example.com", "192.0.2.1"].map(read),
+            [true, true, false]
+        );
     }
 
     #[test]

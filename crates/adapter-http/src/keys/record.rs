@@ -28,7 +28,11 @@ impl ListedKey {
             id: stored.id.0,
             name: key.name.clone(),
             start: stored.public_part(),
-            scopes: Scope::ALL.into_iter().filter(|it| stored.may(*it)).map(Scope::as_str).collect(),
+            scopes: Scope::ALL
+                .into_iter()
+                .filter(|it| stored.may(*it))
+                .map(Scope::as_str)
+                .collect(),
             is_test: key.is_test,
             created_at: timestamp(key.issued_at),
             expires_at: key.expires_at.map(timestamp),

@@ -34,7 +34,8 @@ pub(crate) async fn create(
     let caller = admitted.caller();
     let admin = changing(caller, &api)?;
     preconditions.check_creation()?;
-    let body: NewPersonBody = json::read_object(&request, payload, &api.json_bodies, caller).await?;
+    let body: NewPersonBody =
+        json::read_object(&request, payload, &api.json_bodies, caller).await?;
     let PersonRequest { name, email, role } =
         PersonRequest::parse(body).map_err(Problem::violations)?;
     let terms = InvitationTerms { party: admin.party(), name, email, role };

@@ -33,7 +33,8 @@ pub(crate) async fn change(
     let own = person(caller)?;
     admitted.access().concerns(own.id.0);
     preconditions.check_without_versions()?;
-    let body: OwnChangeBody = json::read_object(&request, payload, &api.json_bodies, caller).await?;
+    let body: OwnChangeBody =
+        json::read_object(&request, payload, &api.json_bodies, caller).await?;
     let PersonChange { name, email, .. } =
         PersonChange::parse_own(body).map_err(Problem::violations)?;
     let changed = api.people.change_own(own, name, email).await?;

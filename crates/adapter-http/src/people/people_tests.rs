@@ -7,9 +7,7 @@ use actix_web::http::Method;
 use domain::{
     access::AccessKind,
     person::{Person, PersonId, Role, Session},
-    ports::{
-        ChangeRights, MockApiKeyRepo, MockNotifier, MockServiceRepo, Notice, PersonError,
-    },
+    ports::{ChangeRights, MockApiKeyRepo, MockNotifier, MockServiceRepo, Notice, PersonError},
     use_cases::people::mail_invitation::MailInvitation,
 };
 use serde_json::json;
@@ -149,7 +147,10 @@ async fn people_are_listed_with_their_passkeys_and_open_invitations() {
     ports.people.expect_open_invitations().returning(|_, _| Ok(vec![]));
     let answer = ports.api().send(TestApi::by_page(Method::GET, "/api/people")).await;
     let listed = &answer.body["people"][0];
-    assert_eq!((&listed["state"], &listed["invitation_expires_at"]), (&json!("active"), &json!(null)));
+    assert_eq!(
+        (&listed["state"], &listed["invitation_expires_at"]),
+        (&json!("active"), &json!(null))
+    );
     assert_eq!(listed["passkeys"], json!([]));
     let names: BTreeMap<_, _> = listed.as_object().unwrap().iter().collect();
     assert_eq!(names.len(), 9);
@@ -179,7 +180,10 @@ async fn issued_key_is_of_the_side_and_shown_once() {
     let key = answer.body["key"].as_str().unwrap();
     assert!(key.starts_with(answer.body["start"].as_str().unwrap()) && key.len() > 60);
     let accesses = api.accesses().await;
-    assert_eq!((accesses[0].facts.kind, accesses[0].facts.subject), (AccessKind::IssueKey, Some(5)));
+    assert_eq!(
+        (accesses[0].facts.kind, accesses[0].facts.subject),
+        (AccessKind::IssueKey, Some(5))
+    );
     let listed = api.send(TestApi::by_page(Method::GET, "/api/keys")).await;
     let listed = listed.body["keys"].as_array().unwrap();
     assert!(listed.len() == 2 && listed.iter().all(|it| it.get("key").is_none()));

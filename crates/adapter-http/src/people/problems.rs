@@ -25,7 +25,9 @@ impl From<NoAdmin> for Problem {
                 "A key manages no people and no keys, and neither does a session that began with one. Sign in as a \
                  person.",
             ),
-            NoAdmin::Member => (ProblemCode::NotAdmin, "Only admins manage the people and keys of a side."),
+            NoAdmin::Member => {
+                (ProblemCode::NotAdmin, "Only admins manage the people and keys of a side.")
+            }
             NoAdmin::SignInAgain => (
                 ProblemCode::SignInAgain,
                 "The sign-in was more than five minutes ago. Sign in again, and then repeat the request.",
@@ -123,7 +125,8 @@ impl From<SignInError> for Problem {
             SignInError::Passkey(fault) => {
                 // A person may use another origin; a stranger may try. Either is no fault of the service.
                 tracing::info!(error = error_chain(&fault), "a passkey was not accepted");
-                let detail = "The passkey was not accepted. Try again, at the address where it was made.";
+                let detail =
+                    "The passkey was not accepted. Try again, at the address where it was made.";
                 Self::challenge(ProblemCode::PasskeyRejected, detail, "")
             }
             SignInError::Login(error @ LoginError::Rejected(_)) => {

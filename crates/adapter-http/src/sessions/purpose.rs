@@ -61,7 +61,11 @@ pub(super) async fn read(
 pub(super) fn invitation(token: &Sent<Code>) -> Result<Token, Problem> {
     let Some(token) = token.value() else {
         let (code, detail) = (ViolationCode::Required, "is required".into());
-        return Err(Problem::violations(vec![Violation { pointer: "/token".into(), code, detail }]));
+        return Err(Problem::violations(vec![Violation {
+            pointer: "/token".into(),
+            code,
+            detail,
+        }]));
     };
     let unknown = || Problem::from(PersonRefusal::from(InvitationFault::Unknown));
     Token::parse(token).ok_or_else(unknown)

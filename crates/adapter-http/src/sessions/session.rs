@@ -37,7 +37,8 @@ pub(crate) async fn end(
 ) -> Answer {
     admit_stranger(&request, &api.admission)?;
     preconditions.check_without_versions()?;
-    let signed_out = HttpResponse::NoContent().insert_header(TokenCookie::Session.cleared()).finish();
+    let signed_out =
+        HttpResponse::NoContent().insert_header(TokenCookie::Session.cleared()).finish();
     if TokenCookie::Session.text(&request).is_none() {
         return Ok(signed_out);
     }

@@ -77,9 +77,8 @@ async fn ended_session_is_told_and_clears_no_cookie() {
     let mut ports = Ports::without_key();
     ports.sessions.expect_find().returning(|_| Ok(None));
     ports.api().send(read()).await.problem(401, "session_ended");
-    let malformed = TestRequest::get()
-        .uri("/api/session")
-        .insert_header(("cookie", "__Host-notary_session=x"));
+    let malformed =
+        TestRequest::get().uri("/api/session").insert_header(("cookie", "__Host-notary_session=x"));
     Ports::without_key().api().send(malformed).await.problem(401, "session_ended");
     let without = TestRequest::get().uri("/api/session");
     Ports::without_key().api().send(without).await.problem(401, "unauthorized");
@@ -119,9 +118,8 @@ async fn sign_out_ends_the_session_of_the_browser() {
     assert!(answer.header("set-cookie").contains("__Host-notary_session=; Path=/; Secure"));
     assert_eq!(api.accesses().await[0].facts.kind, AccessKind::SignOut);
     // Without one, the answer is the same.
-    let without = TestRequest::delete()
-        .uri("/api/session")
-        .insert_header(("sec-fetch-site", "same-origin"));
+    let without =
+        TestRequest::delete().uri("/api/session").insert_header(("sec-fetch-site", "same-origin"));
     let answer = Ports::without_key().api().send(without).await;
     assert_eq!((answer.status.as_u16(), answer.body), (204, Value::Null));
 }
@@ -151,9 +149,9 @@ async fn key_of_the_page_becomes_a_session() {
 #[actix_web::test]
 async fn ways_are_those_of_the_settings_and_the_host() {
     for (host, passkeys) in [("localhost:8080", true), ("192.0.2.1", false)] {
-        let request =
-            TestRequest::get().uri("/api/session/ways").insert_header(("host", host));
-        let answer = Ports { console_keys: false, ..Ports::without_key() }.api().send(request).await;
+        let request = TestRequest::get().uri("/api/session/ways").insert_header(("host", host));
+        let answer =
+            Ports { console_keys: false, ..Ports::without_key() }.api().send(request).await;
         assert_eq!(answer.body, json!({ "passkeys": passkeys, "logins": [], "keys": false }));
     }
 }

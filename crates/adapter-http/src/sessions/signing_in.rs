@@ -128,10 +128,8 @@ pub(super) fn answer(
 
 /// Counts a refused sign-in against its address and its person. Returns the problem to answer.
 fn reported(request: &HttpRequest, api: &Api, Refused { error, person }: Refused) -> Problem {
-    let is_outage = matches!(
-        error,
-        SignInError::Store(_) | SignInError::Login(LoginError::Unavailable(_))
-    );
+    let is_outage =
+        matches!(error, SignInError::Store(_) | SignInError::Login(LoginError::Unavailable(_)));
     let problem = Problem::from(error);
     if is_outage {
         return problem;

@@ -22,8 +22,8 @@ use sql_rows::{
     people::{
         ChangedPerson, ErasedPerson, IdentityRow, InvitationRow, NewInvitationRow, NewPasskeyRow,
         NewPersonRow, PasskeyRow, PersonRow, acceptable_invitations, active_admins, all_people,
-        credential_row, doer_of, identity_row, invitation_row, is_disabled, open_invitations, passkeys_of, people_and_keys,
-        people_of, person_row, unused_credential,
+        credential_row, doer_of, identity_row, invitation_row, is_disabled, open_invitations,
+        passkeys_of, people_and_keys, people_of, person_row, unused_credential,
     },
     schema::{api_keys, identities, invitations, passkeys, people, sessions},
 };

@@ -181,10 +181,9 @@ mod tests {
 
     #[test]
     fn name_is_enough() {
-        for (party, scopes) in [
-            (CLIENT, "orders:create orders:read"),
-            (SERVICE, "orders:read orders:update"),
-        ] {
+        for (party, scopes) in
+            [(CLIENT, "orders:create orders:read"), (SERVICE, "orders:read orders:update")]
+        {
             let key = parse(&json!({ "name": " Escrow desk " }), party).unwrap();
             assert_eq!((&*key.name, key.scopes.to_string()), ("Escrow desk", scopes.to_owned()));
             assert_eq!((key.is_test, key.lifetime), (false, None));
@@ -228,7 +227,8 @@ mod tests {
 
     #[test]
     fn rotated_key_stays_valid_for_a_day() {
-        let grace = |json: Value| rotation_grace(serde_json::from_value(json).unwrap()).map_err(faults);
+        let grace =
+            |json: Value| rotation_grace(serde_json::from_value(json).unwrap()).map_err(faults);
         assert_eq!(grace(json!({})), Ok(Duration::DAY));
         assert_eq!(grace(json!({ "grace_hours": 0 })), Ok(Duration::ZERO));
         let refused = |pointer: &str, code| Err(vec![(pointer.to_owned(), code)]);

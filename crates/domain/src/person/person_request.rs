@@ -157,9 +157,13 @@ mod tests {
         for email in [json!(null), json!(" ")] {
             let person = invited(json!({ "name": " Ann Roe ", "email": email, "role": "member" }));
             let person = person.unwrap();
-            assert_eq!((person.name.as_str(), person.email, person.role), ("Ann Roe", None, Role::Member));
+            assert_eq!(
+                (person.name.as_str(), person.email, person.role),
+                ("Ann Roe", None, Role::Member)
+            );
         }
-        let person = invited(json!({ "name": "A", "email": "a@b.example", "role": "admin" })).unwrap();
+        let person =
+            invited(json!({ "name": "A", "email": "a@b.example", "role": "admin" })).unwrap();
         assert_eq!(person.email.unwrap().as_str(), "a@b.example");
     }
 
@@ -188,7 +192,9 @@ mod tests {
 
     #[test]
     fn absent_members_of_a_change_stay_as_they_are() {
-        for body in [json!({}), json!({ "name": null, "email": null, "role": null, "disabled": null })] {
+        for body in
+            [json!({}), json!({ "name": null, "email": null, "role": null, "disabled": null })]
+        {
             let change = PersonChange::parse(serde_json::from_value(body).unwrap());
             assert_eq!(change, Ok(PersonChange::default()));
         }

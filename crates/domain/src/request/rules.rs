@@ -99,9 +99,7 @@ pub fn violations(request: &impl garde::Validate<Context = ()>) -> Vec<Violation
 ///
 /// # Errors
 /// All violations.
-pub fn closed<T: garde::Validate<Context = ()>>(
-    request: &Object<T>,
-) -> Result<(), Vec<Violation>> {
+pub fn closed<T: garde::Validate<Context = ()>>(request: &Object<T>) -> Result<(), Vec<Violation>> {
     let mut violations = violations(request);
     violations.extend(unknown_members(request, ""));
     if violations.is_empty() { Ok(()) } else { Err(violations) }

@@ -33,9 +33,8 @@ pub(super) async fn logins(of: &Subject, found: &mut Findings) -> Result<(), Fai
         let checked = provider.check().await;
         let took = of.clock.now() - before;
         // The answer with the time is the first of two.
-        let ahead = |report: &ProviderReport| {
-            Some(report.server_time? + HALF_SECOND - (before + took / 2))
-        };
+        let ahead =
+            |report: &ProviderReport| Some(report.server_time? + HALF_SECOND - (before + took / 2));
         let ahead = checked.as_ref().ok().and_then(ahead);
         (provider.name(), checked, ahead, HALF_SECOND + took / 2)
     });
@@ -66,7 +65,9 @@ fn judge(
         Err(error @ LoginError::Rejected(_)) => {
             return found.fail(
                 format!("{name}: {}", error_chain(&error)),
-                format!("Correct {LOGINS}: the issuer must be that of the document, letter by letter"),
+                format!(
+                    "Correct {LOGINS}: the issuer must be that of the document, letter by letter"
+                ),
             );
         }
     };
@@ -81,7 +82,9 @@ fn judge(
         let direction = if ahead.is_positive() { "ahead of" } else { "behind" };
         let seconds = ahead.abs().whole_seconds();
         return found.fail(
-            format!("{name}: the clock of {issuer} is {seconds} s {direction} that of this machine"),
+            format!(
+                "{name}: the clock of {issuer} is {seconds} s {direction} that of this machine"
+            ),
             "Synchronize the clock of this machine by NTP: over a minute apart, logins fail",
         );
     }
@@ -97,7 +100,8 @@ pub(super) async fn passkeys(of: &Subject, found: &mut Findings) -> Result<(), F
 }
 
 fn judge_address(settings: &Settings, found: &mut Findings) {
-    let advice = format!("Set {PUBLIC_URL} to an https address with a name, or use keys and logins");
+    let advice =
+        format!("Set {PUBLIC_URL} to an https address with a name, or use keys and logins");
     match &settings.public_url {
         Some(url) if Origin::parse(url.as_str()).is_some() => {
             found.ok(format!("browsers allow them at {url}"));

@@ -139,7 +139,9 @@ mod tests {
             |_| panic!("an issuer has no query"),
         );
         assert_eq!((&*name, issuer.as_str()), ("My Office", "https://a.example/"));
-        for text in ["", "Entra", "https://a.example", "=https://a.example", "a/b=https://a.example"] {
+        for text in
+            ["", "Entra", "https://a.example", "=https://a.example", "a/b=https://a.example"]
+        {
             assert!(login(text).is_err(), "{text}");
         }
         assert!(login(&format!("{}=https://a.example", "x".repeat(41))).is_err());
@@ -163,7 +165,9 @@ mod tests {
         let found: Vec<_> = set.logins().unwrap();
         let found: Vec<_> = found
             .iter()
-            .map(|one| (&*one.name, one.issuer.as_str(), &*one.client_id, one.client_secret.as_deref()))
+            .map(|one| {
+                (&*one.name, one.issuer.as_str(), &*one.client_id, one.client_secret.as_deref())
+            })
             .collect();
         assert_eq!(
             found,

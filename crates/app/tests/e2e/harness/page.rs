@@ -86,7 +86,8 @@ impl Page {
             Some(format!("{name}={value}"))
         });
         let cookies: Vec<_> = cookies.collect();
-        let request = self.api.client.request(method, self.api.url(path)).header("host", &self.host);
+        let request =
+            self.api.client.request(method, self.api.url(path)).header("host", &self.host);
         if cookies.is_empty() { request } else { request.header("cookie", cookies.join("; ")) }
     }
 

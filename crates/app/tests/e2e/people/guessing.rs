@@ -10,8 +10,7 @@ use crate::harness::{
     problem,
 };
 
-const SLOW: [&str; 3] =
-    ["--rate-per-second=1", "--rate-burst=2", "--trusted-proxies=127.0.0.1"];
+const SLOW: [&str; 3] = ["--rate-per-second=1", "--rate-burst=2", "--trusted-proxies=127.0.0.1"];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn guessed_cookies_of_an_address_are_throttled_and_sessions_are_not() {
@@ -21,7 +20,9 @@ async fn guessed_cookies_of_an_address_are_throttled_and_sessions_are_not() {
     for _ in 0..20 {
         let guess = Token::random(&operator::OsEntropy).expose().to_owned();
         let page = Page { session: Some(guess), ..ann.clone() };
-        codes.push(page.request(Method::GET, "/api/session").send().await.unwrap().status().as_u16());
+        codes.push(
+            page.request(Method::GET, "/api/session").send().await.unwrap().status().as_u16(),
+        );
     }
     assert_eq!(codes[..2], [401, 401]);
     assert!(codes.iter().filter(|code| **code == 429).count() > 10, "{codes:?}");

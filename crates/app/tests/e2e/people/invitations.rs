@@ -120,7 +120,8 @@ async fn another_invitation_gives_one_more_passkey(kind: Kind) {
     let token_of = |link: &serde_json::Value| {
         link.as_str().unwrap().split_once("/console#invite=").unwrap().1.to_owned()
     };
-    let (lost, path) = (token_of(&invited["link"]), format!("/api/people/{}", invited["person"]["id"]));
+    let (lost, path) =
+        (token_of(&invited["link"]), format!("/api/people/{}", invited["person"]["id"]));
     let again = admin.post(&format!("{path}/invitation"), json!({})).await;
     let looked = (Method::POST, "/api/session/invitation");
     let token = Some(json!({ "token": lost }));

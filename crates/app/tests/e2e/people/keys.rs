@@ -63,7 +63,8 @@ async fn admin_issues_rotates_and_revokes_keys_of_the_side(kind: Kind) {
         let body = json!({ "name": "desk", "scopes": [foreign] });
         let refused = admin.refused(issue, Some(body), (400, "validation_failed")).await;
         assert_eq!(refused["errors"][0]["pointer"], "/scopes/0");
-        let issued = admin.post("/api/keys", json!({ "name": "desk", "expires_in_days": 30 })).await;
+        let issued =
+            admin.post("/api/keys", json!({ "name": "desk", "expires_in_days": 30 })).await;
         assert_eq!(issued["scopes"], json!(scopes));
         let (key, path) = (issued["key"].as_str().unwrap(), format!("/api/keys/{}", issued["id"]));
         assert!(key.starts_with(issued["start"].as_str().unwrap()));

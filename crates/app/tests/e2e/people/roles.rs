@@ -97,7 +97,8 @@ async fn admin_of_one_side_reaches_nobody_of_another(kind: Kind) {
         (Method::POST, format!("{key}/rotate"), None),
         (Method::DELETE, key.clone(), None),
     ] {
-        let foreign = admin.refused((method.clone(), &path), body.clone(), (404, "not_found")).await;
+        let foreign =
+            admin.refused((method.clone(), &path), body.clone(), (404, "not_found")).await;
         // As for what is not there.
         let missing = path.replace(&format!("/{}", theirs.0), "/999999");
         let missing = missing.replace(&key, "/api/keys/999999");

@@ -199,7 +199,8 @@ async fn sign_ins_and_sign_outs_are_recorded(kind: Kind) {
                  WHERE kind LIKE 'sign%' ORDER BY number";
     let rows = || app.wiring.lines(query);
     crate::harness::eventually(|| rows().len() == 4).await;
-    let rows: Vec<_> = rows().into_iter().map(|row| row.replace('|', " ").replace('\t', " ")).collect();
+    let rows: Vec<_> =
+        rows().into_iter().map(|row| row.replace('|', " ").replace('\t', " ")).collect();
     let by = |kind: &str| format!("{kind} ok {0} {0}", id.0);
     assert_eq!(rows[..2], [by("sign_in"), by("sign_in")]);
     assert!(rows[2].starts_with("sign_in no_ceremony  "), "{rows:?}");
@@ -243,7 +244,8 @@ async fn requests_of_other_sites_change_nothing() {
         }
     }
     // A form cannot send JSON.
-    let form = ann.request(Method::POST, "/api/people").form(&[("name", "Joe"), ("role", "admin")]);
+    let form = ann.request(Method::POST, "/api/people").body("name=Joe&role=admin");
+    let form = form.header("content-type", "application/x-www-form-urlencoded");
     problem(form.send().await.unwrap(), 415, "unsupported_media_type").await;
     assert_eq!((app.rows("people"), app.rows("orders"), app.rows("webhook_endpoints")), (1, 0, 0));
     // The own page, in an old browser.
@@ -267,7 +269,11 @@ async fn reads_change_nothing() {
     {
         for method in [Method::GET, Method::HEAD] {
             let answer = ann.bare(method, path).send().await.unwrap();
-            assert_eq!((answer.status().as_u16(), &answer.headers()["cache-control"]), (200, &"no-store".parse().unwrap()), "{path}");
+            assert_eq!(
+                (answer.status().as_u16(), &answer.headers()["cache-control"]),
+                (200, &"no-store".parse().unwrap()),
+                "{path}"
+            );
         }
     }
     for path in ["/api/session/key", "/api/session/passkey", "/api/session/invitation"] {
@@ -282,8 +288,7 @@ async fn reads_change_nothing() {
 async fn sign_out_ends_the_session_on_every_instance() {
     let first = Kind::Production.app().await;
     let stores = Wiring::on_database(first.wiring.servers().database_url());
-    let second =
-        TestApp::start_on(stores, first.clock.clone(), &[], Some(first.key.clone())).await;
+    let second = TestApp::start_on(stores, first.clock.clone(), &[], Some(first.key.clone())).await;
     let (id, mut ann) = signed_in(&first, CLIENT, "Ann Roe", Role::Member).await;
     let (_, mut admin) = signed_in(&first, CLIENT, "Eve", Role::Admin).await;
     let elsewhere = |page: &Page| {

@@ -11,9 +11,9 @@ use tokio::{
 
 use crate::{
     harness::{
-        CREATE_WITH_DOCUMENTS, FORM, eventually, patiently,
+        CREATE_WITH_DOCUMENTS, FORM, eventually,
         page::{CLIENT, SESSION, signed_in},
-        problem, raw_form_with_deed,
+        patiently, problem, raw_form_with_deed,
     },
     wiring::{Kind, on_both_wirings},
 };

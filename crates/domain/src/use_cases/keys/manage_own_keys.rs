@@ -53,8 +53,15 @@ impl ManageOwnKeys {
             Party::Client(client) => (Some(client), None),
             Party::Service(service) => (None, Some(service)),
         };
-        let terms =
-            KeyTerms { name, scopes, is_test, lifetime, client, for_service, ..KeyTerms::default() };
+        let terms = KeyTerms {
+            name,
+            scopes,
+            is_test,
+            lifetime,
+            client,
+            for_service,
+            ..KeyTerms::default()
+        };
         self.keys.keys.issue(terms, &name_of(by)).await
     }
 

@@ -9,8 +9,9 @@ use crate::{
     api_key::ApiKey,
     person::{
         CEREMONY_LIFETIME, Ceremony, CeremonyData, Credential, Doer, Invitation, InvitationFault,
-        NewPasskey, NewSession, Origin, PasskeyId, PendingLogin, Person, PersonId, PersonName, PersonRefusal,
-        PersonState, Purpose, Session, SessionId, SessionTerms, Token, TokenHash, Way, local_path,
+        NewPasskey, NewSession, Origin, PasskeyId, PendingLogin, Person, PersonId, PersonName,
+        PersonRefusal, PersonState, Purpose, Session, SessionId, SessionTerms, Token, TokenHash,
+        Way, local_path,
     },
     ports::{
         BegunPasskey, Clock, Entropy, IdentityProvider, LoginError, NewMethod, PasskeyFault,
