@@ -16,11 +16,6 @@ use crate::{
 
 on_both_wirings! {
     person_is_issuer_and_subject_whatever_the_address,
-    account_is_one_person,
-    state_must_be_that_of_this_browser_and_of_the_last_ten_minutes,
-    code_counts_once_and_for_its_own_login_only,
-    browser_goes_to_the_provider_with_pkce_and_comes_back_to_this_service_only,
-    provider_that_is_down_holds_up_no_other_way_to_sign_in,
 }
 
 const BEGIN: (Method, &str) = (Method::POST, "/api/session/login");
@@ -50,7 +45,9 @@ impl Offices {
 
     /// Opens the console where the client of the providers has it.
     fn page(&self) -> Page {
-        Page { host: "localhost:8080".to_owned(), ..Page::of(&self.app) }
+        let mut page = Page::of(&self.app);
+        page.host = "localhost:8080".to_owned();
+        page
     }
 
     /// Invites a person, who accepts with an account of the office. Returns the session.
@@ -135,8 +132,9 @@ async fn person_is_issuer_and_subject_whatever_the_address(kind: Kind) {
     }
 }
 
-async fn account_is_one_person(kind: Kind) {
-    let offices = Offices::start(kind).await;
+#[tokio::test(flavor = "multi_thread")]
+async fn account_is_one_person() {
+    let offices = Offices::start(Kind::Embedded).await;
     let (_, ann) = offices.accepted("ann").await;
     // Another invitation to the same address is another person.
     let (_, bob) = offices.accepted("bob").await;
@@ -161,8 +159,9 @@ async fn account_is_one_person(kind: Kind) {
     assert_eq!(session["person"]["id"], ann["person"]["id"], "{session}");
 }
 
-async fn state_must_be_that_of_this_browser_and_of_the_last_ten_minutes(kind: Kind) {
-    let offices = Offices::start(kind).await;
+#[tokio::test(flavor = "multi_thread")]
+async fn state_must_be_that_of_this_browser_and_of_the_last_ten_minutes() {
+    let offices = Offices::start(Kind::Embedded).await;
     offices.accepted("ann").await;
     let gone = (400, "no_ceremony");
 
@@ -190,8 +189,9 @@ async fn state_must_be_that_of_this_browser_and_of_the_last_ten_minutes(kind: Ki
     is_stranger(&mut page).await;
 }
 
-async fn code_counts_once_and_for_its_own_login_only(kind: Kind) {
-    let offices = Offices::start(kind).await;
+#[tokio::test(flavor = "multi_thread")]
+async fn code_counts_once_and_for_its_own_login_only() {
+    let offices = Offices::start(Kind::Embedded).await;
     offices.accepted("ann").await;
     let (mut page, used) = offices.signed_in("ann").await;
     let ceremony = page.ceremony.clone();
@@ -210,8 +210,9 @@ async fn code_counts_once_and_for_its_own_login_only(kind: Kind) {
     }
 }
 
-async fn browser_goes_to_the_provider_with_pkce_and_comes_back_to_this_service_only(kind: Kind) {
-    let offices = Offices::start(kind).await;
+#[tokio::test(flavor = "multi_thread")]
+async fn browser_goes_to_the_provider_with_pkce_and_comes_back_to_this_service_only() {
+    let offices = Offices::start(Kind::Embedded).await;
     offices.accepted("ann").await;
     let sign_in = json!({ "purpose": "sign_in" });
     let url = begin(&mut offices.page(), "Office", sign_in.clone()).await;
@@ -251,8 +252,9 @@ async fn browser_goes_to_the_provider_with_pkce_and_comes_back_to_this_service_o
     }
 }
 
-async fn provider_that_is_down_holds_up_no_other_way_to_sign_in(kind: Kind) {
-    let offices = Offices::start(kind).await;
+#[tokio::test(flavor = "multi_thread")]
+async fn provider_that_is_down_holds_up_no_other_way_to_sign_in() {
+    let offices = Offices::start(Kind::Embedded).await;
     let Offices { app, office, .. } = &offices;
     offices.accepted("ann").await;
     let (_, mut by_passkey) = signed_in(app, CLIENT, "Joe Doe", Role::Member).await;
