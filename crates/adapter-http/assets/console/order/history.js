@@ -105,7 +105,7 @@ export function newsOf(order, since) {
   const notes = order.notes.filter(({ at }) => at > since);
   const isTold = order.history.some(({ kind }) => kind === "documents_added");
   const documents = isTold ? [] : order.documents.filter((it) => it.replaces === null && it.created_at > since);
-  const additions = documents.map((it) => ({ at: it.created_at, actor: it.uploaded_by }));
+  const additions = documents.map((it) => ({ at: it.created_at, actor: it.uploaded_by, by: it.by }));
   const last = [...changed, ...additions, ...notes].toSorted((one, other) => (one.at < other.at ? -1 : 1)).at(-1);
   const known = { notary: order.notary, isLastNotary: true, order, isCurrent: () => true };
   const what = [
@@ -113,8 +113,8 @@ export function newsOf(order, since) {
     documents.length > 0 && [count(documents.length, "document"), " added: ", named(documents)],
     notes.length > 0 && count(notes.length, "new note"),
   ].filter(Boolean);
-  const by = last ? ` by the ${role(last.actor ?? last.author)}` : "";
+  const by = last && [" by ", last.by ? said(last.by) : `the ${role(last.actor ?? last.author)}`];
   const list = what.map((it, at) => [at ? "; " : ": ", it]);
-  return [`Changed${by} ${ago(last?.at ?? order.updated_at)}`, list];
+  return ["Changed", by, ` ${ago(last?.at ?? order.updated_at)}`, list];
 }
 

@@ -91,7 +91,7 @@ export class Timeline {
       "li",
       {},
       h("div", {}, words, papers, isOther && [" ", statusBadge(entry.order_status)]),
-      h("div", { class: "hint" }, instant(entry.at), ", ", party(entry.actor, order)),
+      h("div", { class: "hint" }, instant(entry.at), ", ", party(entry.actor, order, entry.by)),
       entry.reason && h("div", { class: "said" }, "Reason: ", said(entry.reason)),
     );
   }
@@ -115,7 +115,7 @@ const addition = (order, documents) =>
     "li",
     {},
     h("div", {}, count(documents.length, "document"), " added: ", named(documents)),
-    h("div", { class: "hint" }, instant(documents[0].created_at), ", ", party(documents[0].uploaded_by, order)),
+    h("div", { class: "hint" }, instant(documents[0].created_at), ", ", party(documents[0].uploaded_by, order, documents[0].by)),
   );
 
 const noteItem = (order, note) =>
@@ -123,5 +123,5 @@ const noteItem = (order, note) =>
     "li",
     { class: "note" },
     h("div", { class: "said" }, said(note.text)),
-    h("div", { class: "hint" }, "Note, ", instant(note.at), ", ", party(note.author, order)),
+    h("div", { class: "hint" }, "Note, ", instant(note.at), ", ", party(note.author, order, note.by)),
   );

@@ -2,6 +2,7 @@
 
 import { request, session } from "../shared/api.js";
 import { member } from "../shared/fields.js";
+import { role } from "../shared/words.js";
 import { patiently } from "./pages.js";
 
 const DETAILS = "/signingDetailsFormData";
@@ -32,7 +33,7 @@ function phoneOf(text) {
 /** Returns an instant as spreadsheets read it. */
 const instantOf = (iso) => iso?.slice(0, 19).replace("T", " ");
 
-/** Returns whether the key shows what a signing costs: it does more than read. */
+/** Returns whether the user sees what a signing costs: not with a key that only reads. */
 const seesFees = () => session.may("orders:create") || session.may("orders:update");
 
 /** The columns: head, and value. */
@@ -68,7 +69,9 @@ const columns = () => [
   ["Signed documents", (it) => it.signed_documents_uploaded],
   ...(seesFees() ? [["Invoice amount", (it) => it.invoice_fee], ["Pay of the notary", (it) => it.notary_pay]] : []),
   ["Created (UTC)", (it) => instantOf(it.created_at)],
+  ["Created by", (it) => it.created_by],
   ["Changed (UTC)", (it) => instantOf(it.updated_at)],
+  ["Changed by", (it) => it.changed_by],
 ];
 
 // Some spreadsheets end a cell at a semicolon or a tab, some within quotes, too. Those of East Asia take
@@ -98,6 +101,9 @@ export function csvOf(orders) {
   return new Blob(["\ufeff", text], { type: "text/csv" });
 }
 
+/** Returns who has done something: the name on the own side, else the side. */
+const doer = (entry) => entry && (entry.by ?? role(entry.actor));
+
 /** Requests at a time. */
 const AT_ONCE = 4;
 
@@ -111,7 +117,7 @@ export async function readWhole(orders, progress) {
       try {
         const { body } = await patiently(() => request(`api/order/${orders[at].order_id}`));
         const { history, notes, documents, signed_documents, ...order } = body;
-        whole[at] = order;
+        whole[at] = { ...order, created_by: doer(history.find(({ kind }) => kind === "created")), changed_by: doer(history.at(-1)) };
       } catch (failure) {
         if (![404, 410].includes(failure.status)) throw failure;
       }
