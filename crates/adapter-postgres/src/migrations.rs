@@ -72,7 +72,8 @@ const LOCK: &str = "SET LOCAL lock_timeout = '60s'; \
     SET LOCAL lock_timeout = '1s'";
 
 /// The triggers that an incomplete restore may lose. No statement fails without them, but documents lose
-/// their objects, keys create two orders, changes leave no event and no entry in the feed, and erasures leave old values.
+/// their objects, keys create two orders, changes leave no event and no entry in the feed, and erasures leave old
+/// values.
 const TRIGGERS: [(&str, &str); 12] = [
     ("documents", "documents_adopt_uploads"),
     ("events", "events_feed"),
