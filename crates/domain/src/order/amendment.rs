@@ -11,7 +11,7 @@ conceal!(OldValues);
 
 /// Most bytes of the pointers and old values of an entry of the history, as JSON: a read of an order has many
 /// entries. Long instructions do not fit.
-const MAX_OLD_VALUES: usize = 4 * 1024;
+pub const MAX_OLD_VALUES: usize = 4 * 1024;
 
 /// Values of changed fields before a change, by their JSON Pointers: as a read showed them, and null of an empty
 /// field. A changed field without one had a value that is too long to keep. Its JSON is part of the stored format.
