@@ -22,7 +22,7 @@ use sql_rows::migrations::{
 use crate::{ConnectError, connect::Server};
 
 /// The migrations, oldest first: a version, and its statements.
-const MIGRATIONS: [(&str, &str); 15] = [
+const MIGRATIONS: [(&str, &str); 16] = [
     ("20261129100000", include_str!("../../../migrations/postgres/20261129100000_create/up.sql")),
     (
         "20261129140000",
@@ -59,6 +59,10 @@ const MIGRATIONS: [(&str, &str); 15] = [
         include_str!("../../../migrations/postgres/20261130700000_feed_epochs/up.sql"),
     ),
     ("20261130800000", include_str!("../../../migrations/postgres/20261130800000_contacts/up.sql")),
+    (
+        "20261130900000",
+        include_str!("../../../migrations/postgres/20261130900000_old_values/up.sql"),
+    ),
 ];
 
 /// Makes instances that start at once in one schema migrate one after the other. The number is `nota`
@@ -68,13 +72,15 @@ const LOCK: &str = "SET LOCAL lock_timeout = '60s'; \
     SET LOCAL lock_timeout = '1s'";
 
 /// The triggers that an incomplete restore may lose. No statement fails without them, but documents lose
-/// their objects, keys create two orders, and changes leave no event and no entry in the feed.
-const TRIGGERS: [(&str, &str); 11] = [
+/// their objects, keys create two orders, changes leave no event and no entry in the feed, and erasures leave old
+/// values.
+const TRIGGERS: [(&str, &str); 12] = [
     ("documents", "documents_adopt_uploads"),
     ("events", "events_feed"),
     ("order_changes", "order_changes_feed"),
     ("order_notes", "order_notes_feed"),
     ("orders", "orders_announce"),
+    ("orders", "orders_erase_old_values"),
     ("orders", "orders_feed_erasure"),
     ("orders", "orders_refuse_drawn"),
     ("idempotency_keys", "idempotency_keys_in_use"),

@@ -65,6 +65,7 @@ macro_rules! contract {
             documents_added_after_a_change_keep_the_history,
             reason_of_a_signing_without_signatures_is_given_later,
             amended_order_is_found_as_stored, amendment_is_later_than_every_change_before,
+            old_values_stay_until_the_erasure,
             amendment_of_nothing_leaves_no_trace, order_of_another_client_is_not_amended,
             concurrent_amendments_and_changes_are_one_after_the_other,
             one_of_concurrent_amendments_of_a_version_is_stored,

@@ -68,6 +68,10 @@ impl<Sql: Fn(&str) -> Vec<String> + Send + Sync> OtherSystem for SqlTables<Sql> 
         self.update(id, "details = '{}'");
     }
 
+    async fn damage_old_values(&self, id: OrderId) {
+        (self.0)(&format!("UPDATE order_changes SET before = '[' WHERE order_id = {}", id.0));
+    }
+
     async fn let_one_order_have(&self, word: &'static str) {
         let has_word = format!("replace(search_text, '{word}', '') <> search_text");
         (self.0)(&format!(
@@ -141,6 +145,7 @@ impl<Sql: Fn(&str) -> Vec<String> + Send + Sync> OtherSystem for SqlTables<Sql> 
             self.found(id, "coalesce(CAST(ends_at AS TEXT), '')"),
             self.found(id, "coalesce(notary, '')"),
             of_changes("reason"),
+            of_changes("before"),
             (self.0)(&format!("SELECT text AS found FROM order_notes WHERE order_id = {}", id.0)),
             (self.0)(&documents),
         ];

@@ -74,6 +74,7 @@ diesel::table! {
         actor -> Text,
         reason -> Nullable<Text>,
         doer -> Nullable<BigInt>,
+        before -> Nullable<Text>,
     }
 }
 

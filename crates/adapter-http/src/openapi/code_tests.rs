@@ -9,7 +9,8 @@ use domain::{
     duplicate_window::DuplicateWindow,
     idempotency::MAX_KEY_CHARS,
     order::{
-        Actor, MAX_NOTE, MAX_NOTES, MAX_REASON, MAX_STATUS, Money, OrderId, OrderRequest,
+        Actor, MAX_NOTE, MAX_NOTES, MAX_OLD_VALUES, MAX_REASON, MAX_STATUS, Money, OrderId,
+        OrderRequest,
         change_request::{
             CancelBody, CancelRequest, ChangeBody, ChangeRequest, NoteBody, NoteRequest,
         },
@@ -372,6 +373,7 @@ fn limits_names_and_defaults_are_those_of_the_code() {
         format!("to an order. An order has at most {MAX_DOCUMENTS_PER_ORDER}."),
         format!("A client has at most {MAX_ENDPOINTS}."),
         format!("An order has at most {},000.", MAX_NOTES / 1_000),
+        format!("of more than {} KiB together", MAX_OLD_VALUES / 1024),
         format!("1 to {} files in parts named", DocumentLimits::default().max_count),
         format!("1 to {} files of at most", DocumentLimits::default().max_count),
         format!("1 to {MAX_KEY_CHARS} visible ASCII characters"),

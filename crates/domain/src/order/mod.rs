@@ -20,6 +20,7 @@ mod stored;
 mod text;
 mod upsert;
 
+pub use amendment::{MAX_OLD_VALUES, OldValues};
 pub use change::{
     AddedRange, Due, MAX_NOTES, MAX_TOLD, OrderBefore, OrderCommand, OrderEffects, Refusal,
     Retained,

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use time::{Duration, OffsetDateTime};
 
-use super::{EmailAddress, MAX_STATUS, Order, OrderId};
+use super::{EmailAddress, MAX_STATUS, OldValues, Order, OrderId};
 use crate::{
     api_key::{ApiKeyId, ClientId, Party},
     document::{DocumentKind, StoredDocument},
@@ -203,6 +203,8 @@ pub struct OrderChange {
     pub at: OffsetDateTime,
     /// Its kind and values.
     pub kind: ChangeKind,
+    /// What the changed fields were before; `None` for other kinds, and for changes by version 0.1.0.
+    pub before: Option<OldValues>,
     /// The status after it.
     pub status: OrderStatus,
     /// The notary after it.
@@ -220,7 +222,7 @@ impl OrderChange {
     pub fn created(at: OffsetDateTime) -> Self {
         let (status, actor) = (OrderStatus::NEW, Actor::Client);
         let kind = ChangeKind::Created;
-        Self { at, kind, status, notary_id: None, actor, reason: None, by: None }
+        Self { at, kind, before: None, status, notary_id: None, actor, reason: None, by: None }
     }
 }
 

@@ -275,7 +275,7 @@ fn in_use(answered: Answered) -> WriteError {
 
 fn entry(at: OffsetDateTime, status: OrderStatus, notary_id: Option<i64>) -> OrderChange {
     let (kind, actor) = (ChangeKind::Status, Actor::Service);
-    OrderChange { at, kind, status, notary_id, actor, reason: None, by: None }
+    OrderChange { kind, status, notary_id, actor, ..OrderChange::created(at) }
 }
 
 /// Order 7 was assigned, then changed by the request, and assigned again and again since, and cancelled. Its history has

@@ -45,7 +45,8 @@ pub(crate) fn update(id: OrderId, seen: OffsetDateTime, status: &str) -> OrderUp
 fn entry(update: &OrderUpdate) -> OrderChange {
     let OrderUpdate { at, status, notary_id, actor, reason, .. } = update.clone();
     let (status, notary_id) = (status.unwrap(), notary_id.unwrap());
-    OrderChange { at, kind: ChangeKind::Status, status, notary_id, actor, reason, by: None }
+    let kind = ChangeKind::Status;
+    OrderChange { kind, status, notary_id, actor, reason, ..OrderChange::created(at) }
 }
 
 /// Changes an order, and returns whether that was done.

@@ -135,7 +135,7 @@ impl OrderBefore {
     /// Returns the entry of the history of a change that leaves status and notary.
     pub(super) fn entry(&self, kind: ChangeKind, actor: Actor, at: OffsetDateTime) -> OrderChange {
         let (status, notary_id) = (self.status.clone(), self.notary_id);
-        OrderChange { at, kind, status, notary_id, actor, reason: None, by: None }
+        OrderChange { kind, status, notary_id, actor, ..OrderChange::created(at) }
     }
 }
 

@@ -142,7 +142,7 @@ pub trait OrderAdmin: Send + Sync {
 
     /// Erases an order in one atomic, durable step, unless it is on hold at `at`:
     /// - empties its details and its file number, which becomes free
-    /// - removes its notary, the texts of its notes and the reasons of its changes
+    /// - removes its notary, the texts of its notes, and reasons and old values of its changes
     /// - removes its documents, and condemns their keys in the
     ///   [`UploadLedger`](super::UploadLedger), with those that requests in progress add to it
     /// - removes its events and its mails, except those that a worker has leased: see
