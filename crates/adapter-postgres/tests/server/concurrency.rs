@@ -3,8 +3,8 @@
 use std::{collections::HashSet, sync::Arc};
 
 use contract_tests::samples::{
-    MICROSECOND, NOW, RUN, WINDOW, api_key, attempt, delivery, dispatch, document,
-    idempotency_key, key_of, new_order, order_of,
+    MICROSECOND, NOW, RUN, WINDOW, api_key, attempt, delivery, dispatch, document, idempotency_key,
+    key_of, new_order, order_of,
 };
 use domain::{
     api_key::NewApiKey,
