@@ -20,8 +20,8 @@ const LOCK: &str = "LOCK TABLE signing_services, orders, order_changes, order_no
     people, invitations, passkeys, identities IN EXCLUSIVE MODE";
 
 /// Switches the triggers off that write entries of the feed, or on: the source has these entries. Also the one that
-/// refuses identifiers that were drawn before: a copy that failed at its end has drawn those of the source, because no
-/// rollback moves a sequence back.
+/// refuses identifiers that were drawn before: an operator may have given the table a later range, and no rollback of a
+/// copy that failed at its end moves a sequence back.
 fn triggers(switch: &str) -> String {
     let triggers = [
         ("order_changes", "order_changes_feed"),

@@ -58,7 +58,7 @@ async fn places_in_the_feed_go_on_where_the_source_stood() {
     assert_eq!(numbers(id, 7).await, [8]);
 }
 
-/// As after a copy that failed at its end: no rollback moves a sequence back.
+/// An operator has given the table a later range (`docs/scaling.md`), or a copy has failed at its end.
 #[tokio::test]
 async fn identifiers_that_the_target_has_drawn_are_taken() {
     let (source, rows) = store().await;
