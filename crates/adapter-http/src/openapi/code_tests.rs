@@ -15,6 +15,7 @@ use domain::{
             CancelBody, CancelRequest, ChangeBody, ChangeRequest, NoteBody, NoteRequest,
         },
         default_language,
+        feed::FeedCursor,
     },
     person::{InvitationFault, NoAdmin, PersonRefusal},
     ports::{LoginError, PasskeyFault},
@@ -197,6 +198,23 @@ fn texts_are_valid_if_and_only_if_the_service_accepts_them() {
         let validator = validator(&properties("SigningDetailsRequest")[name]);
         assert_eq!(validator.is_valid(&text.into()), valid, "{name} {text:?}");
     }
+}
+
+/// A client that checks the pattern must be able to send every cursor that it gets.
+#[test]
+fn cursors_of_the_feed_are_valid_if_and_only_if_the_service_reads_them() {
+    let parameters = at("/paths")["/api/order/changes"]["get"]["parameters"].as_array().unwrap();
+    let after = parameters.iter().find(|it| it["name"] == "after").unwrap();
+    let validator = validator(&after["schema"]);
+    let last = FeedCursor { created: OrderId(i64::MAX), changed: i64::MAX, epoch: i64::MAX };
+    let epochs = [FeedCursor::START, FeedCursor { epoch: 1_764_504_000_000, ..last }, last];
+    let cursors = epochs.map(|cursor| cursor.to_string());
+    let others = ["17-42", "17", "17-", "17-42-", "17-42-0", "17-42-07", "17-42-7-1", "017-42"];
+    for text in cursors.iter().map(String::as_str).chain(others) {
+        let is_read = text.parse::<FeedCursor>().is_ok();
+        assert_eq!(validator.is_valid(&text.into()), is_read, "{text}");
+    }
+    assert!(validator.is_valid(&"now".into()));
 }
 
 #[test]

@@ -65,6 +65,7 @@ impl RejectedLog for PostgresStore {
                 Prepared(contacts_to_tell(claim)).get_result(connection).await.optional()?;
             let Some(contact) = found.flatten() else { return Ok(Vec::new()) };
             let keys: Vec<i64> = keys_of_contact(contact).load(connection).await?;
+            locks::lock(connection, "api_keys", &keys).await?;
             diesel::update(api_keys::table.filter(api_keys::id.eq_any(keys.clone())))
                 .set(api_keys::next_rejected_mail_at.eq(Some(Utc(claim.until))))
                 .execute(connection)
@@ -84,13 +85,16 @@ impl RejectedLog for PostgresStore {
         told: &[Rejected],
         next: OffsetDateTime,
     ) -> Result<(), StoreError> {
-        let (keys, told) = (key_ids(keys), told.to_vec());
+        let (keys, mut told) = (key_ids(keys), told.to_vec());
+        // As counts are stored, so that the two never deadlock: the mail would leave again.
+        told.sort_by(|a, b| (a.key, &a.code, a.at).cmp(&(b.key, &b.code, b.at)));
         let end = async move |connection: &mut AsyncPgConnection| {
             for count in &told {
                 let more = rejected_requests::told + stored_requests(count);
                 let told = diesel::update(count_row(count)).set(rejected_requests::told.eq(more));
                 Prepared(told).execute(connection).await?;
             }
+            locks::lock(connection, "api_keys", &keys).await?;
             diesel::update(api_keys::table.filter(api_keys::id.eq_any(keys)))
                 .set(api_keys::next_rejected_mail_at.eq(Some(Utc(next))))
                 .execute(connection)

@@ -3,14 +3,19 @@
 use std::{collections::HashSet, sync::Arc};
 
 use contract_tests::samples::{
-    MICROSECOND, NOW, WINDOW, attempt, delivery, dispatch, document, idempotency_key, key_of,
-    new_order, order_of,
+    MICROSECOND, NOW, RUN, WINDOW, api_key, attempt, delivery, dispatch, document, idempotency_key,
+    key_of, new_order, order_of,
 };
 use domain::{
+    api_key::NewApiKey,
     document::StoredDocument,
     idempotency::IdempotentRequest,
     order::OrderId,
-    ports::{DeliveryQueue as _, NewOrder, OrderRepo as _, UploadLedger as _, WriteError},
+    ports::{
+        ApiKeyRepo, DeliveryQueue as _, MailClaim, NewOrder, OrderRepo as _, RejectedLog,
+        UploadLedger as _, WriteError,
+    },
+    rejected::Rejected,
 };
 use futures_util::future::join_all;
 use test_servers::postgres::Database;
@@ -306,4 +311,38 @@ async fn counts_of_past_hours_are_removed_in_batches() {
         assert_eq!(store.begin(&[], NOW, 0).await.unwrap(), []);
         assert_eq!(database.sql("SELECT count(*) FROM recipient_mails"), left);
     }
+}
+
+/// The last use of these keys is stored at the same time, and locks them by identifier.
+#[tokio::test(flavor = "multi_thread")]
+async fn claim_of_a_mail_about_several_keys_never_deadlocks() {
+    let (store, database) = store().await;
+    let mut keys = Vec::new();
+    for _ in 0..2 {
+        let contact = "it@title.example.com".to_owned().try_into().ok();
+        let key = NewApiKey { contact, ..api_key(NOW) };
+        keys.push(ApiKeyRepo::add(&store, &key, "jane").await.unwrap());
+    }
+    // It stands behind the other one in the table then.
+    database.sql(&format!("UPDATE api_keys SET name = 'first' WHERE id = {}", keys[0].0));
+    let count = Rejected {
+        key: keys[0],
+        at: NOW,
+        code: "forbidden".to_owned(),
+        run: RUN,
+        requests: 1,
+        faults: [].into(),
+        request_ids: Vec::new(),
+    };
+    RejectedLog::store(&store, &[count]).await.unwrap();
+    let (other, watcher) = (outsider(&database).await, outsider(&database).await);
+    let lock = |key: usize| format!("SELECT FROM api_keys WHERE id = {} FOR UPDATE", keys[key].0);
+    other.batch_execute(&format!("BEGIN; {}", lock(0))).await.unwrap();
+    let claim = MailClaim { now: NOW, rejected_until: NOW, until: NOW + Duration::HOUR };
+    let claiming = tokio::spawn(async move { store.claim_mail(claim).await });
+    until("the claim waits", async || sessions(&watcher).await.1 == 1).await;
+    other.batch_execute(&lock(1)).await.unwrap();
+    other.batch_execute("COMMIT").await.unwrap();
+    assert_eq!(claiming.await.unwrap().unwrap(), keys);
+    assert_no_deadlock(&database);
 }

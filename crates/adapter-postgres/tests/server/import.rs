@@ -58,6 +58,22 @@ async fn places_in_the_feed_go_on_where_the_source_stood() {
     assert_eq!(numbers(id, 7).await, [8]);
 }
 
+/// An operator has given the table a later range (`docs/scaling.md`), or a copy has failed at its end.
+#[tokio::test]
+async fn identifiers_that_the_target_has_drawn_are_taken() {
+    let (source, rows) = store().await;
+    create(&source, "F-1").await.unwrap();
+    let (store, database) = store().await;
+    database.sql("SELECT setval('orders_id_seq', 7)");
+    let mut import = store.begin_import().await.unwrap();
+    let order = rows.sql("SELECT json_agg(o) FROM orders AS o");
+    import.insert("orders", &order).await.unwrap();
+    import.commit(&BTreeMap::new()).await.unwrap();
+    assert_eq!(create(&store, "F-2").await.unwrap().0, 8);
+    let enabled = "SELECT tgenabled FROM pg_trigger WHERE tgname = 'orders_refuse_drawn'";
+    assert_eq!(database.sql(enabled), "O");
+}
+
 /// A reader gives numbers to changes at the same time.
 #[tokio::test]
 async fn import_waits_for_a_reader_of_the_feed_that_waits_for_nothing() {

@@ -370,8 +370,8 @@ pub trait OrderReader: Send + Sync {
     ) -> Result<Option<(OrderId, OrderStatus)>, StoreError>;
 
     /// Returns a page of the owner's orders that match at the instant of the read; `None` if the cursor is no
-    /// order of the owner. A cursor with a start is a place alone: no order is looked up. Looks at most at [`ListFilter::walked_orders`] orders from the cursor on, and
-    /// tells where it stopped.
+    /// order of the owner. A cursor with a start is a place alone: no order is looked up. Looks at most at
+    /// [`ListFilter::walked_orders`] orders from the cursor on, and tells where it stopped.
     async fn page(&self, owner: Owner, query: &PageQuery) -> Result<Option<Page>, StoreError>;
 
     /// Returns the notaries with a name of the owner's newest orders whose status or notary last changed at an instant
