@@ -97,6 +97,15 @@ pub(crate) fn admit_beginning(request: &HttpRequest, admission: &Admission) -> R
     counted.map_err(|seconds| Problem::rate_limited(BEGUN_SIGN_INS, seconds))
 }
 
+/// Like [`admit_stranger`], for a request that ends a sign-in. Counts it before its ceremony is looked for, which is a
+/// change in the store: guesses do not load it.
+pub(crate) fn admit_ending(request: &HttpRequest, admission: &Admission) -> Result<(), Problem> {
+    admit_stranger(request, admission)?;
+    let Some(peer) = peer::address(request, &admission.proxies) else { return Ok(()) };
+    let counted = admission.rates.ended_sign_in(peer);
+    counted.map_err(|seconds| Problem::rate_limited(FAILED_AUTHENTICATIONS, seconds))
+}
+
 /// Counts a failed authentication of the address. Returns the problem to answer: that of the rate, if it is
 /// exceeded.
 pub(crate) fn failed(request: &HttpRequest, admission: &Admission, problem: Problem) -> Problem {

@@ -17,6 +17,8 @@ use crate::{
     test_support::{NOW, OWNER, Ports, TestApi, api_key},
 };
 
+const TOKEN: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYX";
+
 #[actix_web::test]
 async fn session_stands_where_a_key_stands() {
     let mut ports = Ports::with_person(|_, _| {});
@@ -153,5 +155,30 @@ async fn ways_are_those_of_the_settings_and_the_host() {
         let answer =
             Ports { console_keys: false, ..Ports::without_key() }.api().send(request).await;
         assert_eq!(answer.body, json!({ "passkeys": passkeys, "logins": [], "keys": false }));
+    }
+}
+
+/// With cookies of ceremonies that nobody has begun.
+#[actix_web::test]
+async fn ends_of_sign_ins_of_an_address_are_throttled_before_the_store_is_asked() {
+    for (path, body) in [
+        ("/api/session/passkey/finish", json!({ "credential": {} })),
+        ("/api/session/login/finish", json!({ "state": "s", "code": "c" })),
+    ] {
+        let rate = domain::api_key::Rate { per_second: 1, burst: 2 };
+        let mut ports = Ports { rate, ..Ports::without_key() };
+        ports.sessions.expect_take().times(2).returning(|_, _| Ok(None));
+        let fault = || domain::ports::PasskeyFault("no passkey".into());
+        ports.passkeys.expect_named_credential().times(..=2).returning(move |_| Err(fault()));
+        let api = ports.api();
+        for expected in [400, 400, 429, 429, 429] {
+            let finish = TestRequest::post()
+                .uri(path)
+                .peer_addr("192.0.2.1:4711".parse().unwrap())
+                .insert_header(("sec-fetch-site", "same-origin"))
+                .insert_header(("cookie", format!("__Host-notary_ceremony={TOKEN}")));
+            let code = if expected == 400 { "no_ceremony" } else { "rate_limited" };
+            api.send(finish.set_json(&body)).await.problem(expected, code);
+        }
     }
 }
