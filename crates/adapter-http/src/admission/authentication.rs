@@ -33,6 +33,8 @@ pub struct Admission {
     pub keys: ManageKeys,
     /// Finds the sessions of browsers.
     pub sessions: Sessions,
+    /// Whether a page may take a key, and get a session in its place.
+    pub console_keys: bool,
     /// Tells the requests of the own pages from those of other sites.
     pub site: Site,
     /// Rate limits of API keys and of failed authentications.
@@ -131,7 +133,9 @@ async fn authenticate(
         admission.site.check(request)?;
         let token = Token::parse(sent).ok_or_else(Problem::session_ended)?;
         let caller = admission.sessions.authenticate(&token, may_look_up).await?;
-        return caller.ok_or_else(Problem::session_ended);
+        // An operator who takes keys out of the page ends what they have begun there.
+        let may_go_on = |caller: &Arc<Caller>| admission.console_keys || caller.person().is_some();
+        return caller.filter(may_go_on).ok_or_else(Problem::session_ended);
     }
     let presented = PresentedKey::parse(bearer(request.headers())?);
     let presented = presented.ok_or_else(Problem::invalid_token)?;

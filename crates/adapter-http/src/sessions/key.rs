@@ -24,7 +24,7 @@ pub(crate) async fn begin(
     api: State,
 ) -> Answer {
     admit_stranger(&request, &api.admission)?;
-    if !api.console_keys {
+    if !api.admission.console_keys {
         return Err(keys_disabled());
     }
     let signing_in = SigningIn::new(&request, &api, "key")?;

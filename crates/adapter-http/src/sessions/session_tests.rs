@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use actix_web::{
     http::{Method, header},
     test::TestRequest,
@@ -6,7 +8,7 @@ use contract_tests::samples::minimal_request;
 use domain::{
     access::{AccessActor, AccessKind},
     api_key::Party,
-    person::{PersonId, SessionId},
+    person::{Caller, Doer, Holder, NewSession, PersonId, Session, SessionId, Way},
     ports::{Page, WhichSessions},
 };
 use serde_json::{Value, json};
@@ -146,6 +148,30 @@ async fn key_of_the_page_becomes_a_session() {
     assert!(api.has_metric(r#"notary_orders_sign_ins_total{outcome="ok",way="key"} 1"#));
     let api = Ports { console_keys: false, ..Ports::new() }.api();
     api.send(begin()).await.problem(403, "keys_disabled");
+}
+
+/// The operator has taken keys out of the page since.
+#[actix_web::test]
+async fn session_of_a_key_does_not_outlast_keys_in_the_page() {
+    for (console_keys, status) in [(true, 200), (false, 401)] {
+        let mut ports = Ports { console_keys, ..Ports::without_key() };
+        ports.sessions.expect_find().returning(|token| {
+            let (key, end) = (api_key(), NOW + Duration::HOUR);
+            let session = NewSession {
+                token,
+                doer: Doer::Key(key.id),
+                way: Way::Key,
+                is_test: false,
+                signed_in_at: NOW,
+                expires_at: end,
+            };
+            let session =
+                Session { id: SessionId(7), session, last_used_at: NOW, ended_at: None };
+            Ok(Some(Caller::of_session(session, Holder::Key(Arc::new(key)))))
+        });
+        let answer = ports.api().send(TestApi::by_page(Method::GET, "/api/session")).await;
+        assert_eq!(answer.status, status);
+    }
 }
 
 #[actix_web::test]
