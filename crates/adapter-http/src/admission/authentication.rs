@@ -129,6 +129,7 @@ async fn authenticate(
     };
     if !request.headers().contains_key(header::AUTHORIZATION)
         && let Some(sent) = TokenCookie::Session.text(request)
+        && !Site::is_foreign_read(request)
     {
         admission.site.check(request)?;
         let token = Token::parse(sent).ok_or_else(Problem::session_ended)?;

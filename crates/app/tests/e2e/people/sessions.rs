@@ -251,9 +251,11 @@ async fn requests_of_other_sites_change_nothing() {
     // The own page, in an old browser.
     let own = ann.bare(Method::POST, CREATE).header("origin", ann.origin()).json(&order("F-1"));
     created(own.send().await.unwrap()).await;
-    // A link of another site shows what there is.
-    let read = ann.bare(Method::GET, "/api/session").header("sec-fetch-site", "cross-site");
-    assert_eq!(read.send().await.unwrap().status(), 200);
+    // An image of another page leaves no access of hers, and fetches no document in her name.
+    for (site, status) in [("cross-site", 401), ("same-site", 401), ("none", 200)] {
+        let read = ann.bare(Method::GET, "/api/order").header("sec-fetch-site", site);
+        assert_eq!(read.send().await.unwrap().status(), status, "{site}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
