@@ -88,8 +88,8 @@ type KeyBuckets = HashMap<(Policy, Rate), Arc<Buckets<Doer>>>;
 /// Name of the policy of sign-ins that strangers begin.
 pub(crate) const BEGUN_SIGN_INS: &str = "begun-sign-ins";
 
-/// Sign-ins that an address may begin, and invitations that it may look at. Each leaves a row for ten minutes, so
-/// that one address cannot crowd out the others. An office has one address.
+/// Sign-ins that an address may begin, and invitations that it may look at. Each leaves a row, of a ceremony for ten
+/// minutes or of a session for hours, so that one address cannot crowd out the others. An office has one address.
 const CEREMONIES: Rate = Rate { per_second: 2, burst: 60 };
 /// Log lines of cheap rejections for each address. The rest is logged at the level `debug`.
 const LOG_LINES: Rate = Rate { per_second: 5, burst: 5 };

@@ -150,6 +150,25 @@ async fn key_of_the_page_becomes_a_session() {
     api.send(begin()).await.problem(403, "keys_disabled");
 }
 
+/// Each leaves a row, for as long as a session may last.
+#[actix_web::test]
+async fn sessions_that_an_address_begins_with_a_key_are_throttled() {
+    let mut ports = Ports::new();
+    ports.sessions.expect_add().returning(|session, _| {
+        let (session, id) = (session.clone(), SessionId(9));
+        Ok(Some(Session { id, session, last_used_at: NOW, ended_at: None }))
+    });
+    let api = ports.api();
+    let mut statuses = Vec::new();
+    while statuses.last().is_none_or(|last| *last == 201) && statuses.len() < 500 {
+        let begin = TestApi::post("/api/session/key")
+            .peer_addr("192.0.2.1:4711".parse().unwrap())
+            .insert_header(("sec-fetch-site", "same-origin"));
+        statuses.push(api.send(begin.set_json(json!({}))).await.status.as_u16());
+    }
+    assert!(statuses.len() > 60 && statuses.last() == Some(&429), "{statuses:?}");
+}
+
 /// The operator has taken keys out of the page since.
 #[actix_web::test]
 async fn session_of_a_key_does_not_outlast_keys_in_the_page() {
