@@ -295,7 +295,9 @@ async fn login_is_done_again_where_the_service_asks_for_it() {
         (json!(null), true),
         (json!("yesterday"), true),
     ] {
-        login.server.has_token(&login.key.sign(&login.claims_but(&json!({ "auth_time": signed_in }))));
+        login
+            .server
+            .has_token(&login.key.sign(&login.claims_but(&json!({ "auth_time": signed_in }))));
         let found = login.provider.finish(&again, "a code", login.clock.now()).await;
         let found = outcome(found);
         assert_eq!(found == "Ann", counts, "{signed_in}: {found}");

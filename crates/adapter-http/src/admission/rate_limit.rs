@@ -176,8 +176,13 @@ impl RateLimits {
             buckets.forget_idle();
         }
         self.failed_sign_ins.forget_idle();
-        let of_peers =
-            [&self.failures, &self.ceremonies, &self.ended_ceremonies, &self.look_ups, &self.log_lines];
+        let of_peers = [
+            &self.failures,
+            &self.ceremonies,
+            &self.ended_ceremonies,
+            &self.look_ups,
+            &self.log_lines,
+        ];
         of_peers.into_iter().for_each(Buckets::forget_idle);
     }
 }

@@ -13,9 +13,7 @@ use garde::Validate;
 use serde::Deserialize;
 
 use crate::{
-    admission::{
-        authentication::admit_ending, cookie::TokenCookie, preconditions::Preconditions,
-    },
+    admission::{authentication::admit_ending, cookie::TokenCookie, preconditions::Preconditions},
     body::json,
     respond::answer::Answer,
     sessions::{

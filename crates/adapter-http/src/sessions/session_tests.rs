@@ -184,8 +184,7 @@ async fn session_of_a_key_does_not_outlast_keys_in_the_page() {
                 signed_in_at: NOW,
                 expires_at: end,
             };
-            let session =
-                Session { id: SessionId(7), session, last_used_at: NOW, ended_at: None };
+            let session = Session { id: SessionId(7), session, last_used_at: NOW, ended_at: None };
             Ok(Some(Caller::of_session(session, Holder::Key(Arc::new(key)))))
         });
         let answer = ports.api().send(TestApi::by_page(Method::GET, "/api/session")).await;
