@@ -213,6 +213,7 @@ fn cancellation_names_the_reason_and_removes_the_appointment() {
         actor: Actor::Client,
         reason: Some("The borrower is ill.".to_owned()),
         by: None,
+        before: None,
     });
     let raw = raw(&cancelled);
     assert!(bodies(&raw).0.contains("\nReason: The borrower is ill.\n"));
