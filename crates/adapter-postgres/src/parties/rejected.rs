@@ -65,7 +65,6 @@ impl RejectedLog for PostgresStore {
                 Prepared(contacts_to_tell(claim)).get_result(connection).await.optional()?;
             let Some(contact) = found.flatten() else { return Ok(Vec::new()) };
             let keys: Vec<i64> = keys_of_contact(contact).load(connection).await?;
-            locks::lock(connection, "api_keys", &keys).await?;
             diesel::update(api_keys::table.filter(api_keys::id.eq_any(keys.clone())))
                 .set(api_keys::next_rejected_mail_at.eq(Some(Utc(claim.until))))
                 .execute(connection)
@@ -94,7 +93,6 @@ impl RejectedLog for PostgresStore {
                 let told = diesel::update(count_row(count)).set(rejected_requests::told.eq(more));
                 Prepared(told).execute(connection).await?;
             }
-            locks::lock(connection, "api_keys", &keys).await?;
             diesel::update(api_keys::table.filter(api_keys::id.eq_any(keys)))
                 .set(api_keys::next_rejected_mail_at.eq(Some(Utc(next))))
                 .execute(connection)

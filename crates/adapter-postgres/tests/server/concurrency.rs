@@ -7,13 +7,12 @@ use contract_tests::samples::{
     key_of, new_order, order_of,
 };
 use domain::{
-    api_key::NewApiKey,
     document::StoredDocument,
     idempotency::IdempotentRequest,
     order::OrderId,
     ports::{
-        ApiKeyRepo, DeliveryQueue as _, MailClaim, NewOrder, OrderRepo as _, RejectedLog,
-        UploadLedger as _, WriteError,
+        ApiKeyRepo, DeliveryQueue as _, NewOrder, OrderRepo as _, RejectedLog, UploadLedger as _,
+        WriteError,
     },
     rejected::Rejected,
 };
@@ -313,36 +312,28 @@ async fn counts_of_past_hours_are_removed_in_batches() {
     }
 }
 
-/// The last use of these keys is stored at the same time, and locks them by identifier.
+/// Counts are stored in the order of their codes, and told by their instants.
 #[tokio::test(flavor = "multi_thread")]
-async fn claim_of_a_mail_about_several_keys_never_deadlocks() {
+async fn end_of_a_claim_never_deadlocks_with_counts_that_grow() {
     let (store, database) = store().await;
-    let mut keys = Vec::new();
-    for _ in 0..2 {
-        let contact = "it@title.example.com".to_owned().try_into().ok();
-        let key = NewApiKey { contact, ..api_key(NOW) };
-        keys.push(ApiKeyRepo::add(&store, &key, "jane").await.unwrap());
-    }
-    // It stands behind the other one in the table then.
-    database.sql(&format!("UPDATE api_keys SET name = 'first' WHERE id = {}", keys[0].0));
-    let count = Rejected {
-        key: keys[0],
-        at: NOW,
-        code: "forbidden".to_owned(),
+    let key = ApiKeyRepo::add(&store, &api_key(NOW), "jane").await.unwrap();
+    let count = |code: &str, at| Rejected {
+        key,
+        at,
+        code: code.to_owned(),
         run: RUN,
         requests: 1,
         faults: [].into(),
         request_ids: Vec::new(),
     };
-    RejectedLog::store(&store, &[count]).await.unwrap();
+    let told = [count("b", NOW), count("a", NOW + MICROSECOND)];
+    RejectedLog::store(&store, &told).await.unwrap();
     let (other, watcher) = (outsider(&database).await, outsider(&database).await);
-    let lock = |key: usize| format!("SELECT FROM api_keys WHERE id = {} FOR UPDATE", keys[key].0);
-    other.batch_execute(&format!("BEGIN; {}", lock(0))).await.unwrap();
-    let claim = MailClaim { now: NOW, rejected_until: NOW, until: NOW + Duration::HOUR };
-    let claiming = tokio::spawn(async move { store.claim_mail(claim).await });
-    until("the claim waits", async || sessions(&watcher).await.1 == 1).await;
-    other.batch_execute(&lock(1)).await.unwrap();
+    let grow = |code| format!("UPDATE rejected_requests SET requests = 2 WHERE code = '{code}'");
+    other.batch_execute(&format!("BEGIN; {}", grow("a"))).await.unwrap();
+    let ending = tokio::spawn(async move { store.end_claim(&[key], &told, NOW).await });
+    until("the end of the claim waits", async || sessions(&watcher).await.1 == 1).await;
+    other.batch_execute(&grow("b")).await.unwrap();
     other.batch_execute("COMMIT").await.unwrap();
-    assert_eq!(claiming.await.unwrap().unwrap(), keys);
-    assert_no_deadlock(&database);
+    ending.await.unwrap().unwrap();
 }
