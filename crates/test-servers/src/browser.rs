@@ -75,12 +75,15 @@ impl Browser {
         browser
     }
 
-    /// Replaces the window by a new one, and deletes what earlier tests have left.
+    /// Replaces the windows by a new one, and deletes what earlier tests have left.
     async fn renew(&self) {
+        let former = self.command(Method::GET, "/window/handles", Value::Null).await;
         let window = self.command(Method::POST, "/window/new", json!({ "type": "window" })).await;
-        self.command(Method::DELETE, "/window", Value::Null).await;
-        let handle = json!({ "handle": window["handle"] });
-        self.command(Method::POST, "/window", handle).await;
+        for former in former.as_array().unwrap() {
+            self.switch_to(former.as_str().unwrap()).await;
+            self.command(Method::DELETE, "/window", Value::Null).await;
+        }
+        self.switch_to(window["handle"].as_str().unwrap()).await;
         for (command, parameters) in [
             ("Network.clearBrowserCookies", json!({})),
             ("Network.clearBrowserCache", json!({})),
@@ -98,6 +101,31 @@ impl Browser {
     async fn command(&self, method: Method, path: &str, body: Value) -> Value {
         let url = &self.session.as_ref().unwrap().url;
         request(&self.client, method, &format!("{url}{path}"), body).await
+    }
+
+    /// Opens one more tab, which shares the storage of the others. Returns the tab before, and goes to the new one.
+    pub async fn open_tab(&self) -> String {
+        let before = self.command(Method::GET, "/window", Value::Null).await;
+        let tab = self.command(Method::POST, "/window/new", json!({ "type": "tab" })).await;
+        self.switch_to(tab["handle"].as_str().unwrap()).await;
+        before.as_str().unwrap().to_owned()
+    }
+
+    /// Goes to another tab.
+    pub async fn switch_to(&self, tab: &str) {
+        self.command(Method::POST, "/window", json!({ "handle": tab })).await;
+    }
+
+    /// Returns how many windows and tabs are open.
+    pub async fn windows(&self) -> usize {
+        self.command(Method::GET, "/window/handles", Value::Null).await.as_array().unwrap().len()
+    }
+
+    /// Gives this tab an authenticator for passkeys, whose user agrees to everything at once (WebAuthn, section 11).
+    pub async fn add_authenticator(&self) {
+        let kind = json!({ "protocol": "ctap2", "transport": "internal", "hasResidentKey": true,
+            "hasUserVerification": true, "isUserVerified": true });
+        self.command(Method::POST, "/webauthn/authenticator", kind).await;
     }
 
     /// Opens a page.

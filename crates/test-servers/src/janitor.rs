@@ -50,7 +50,7 @@ impl Drop for Janitor {
 
 /// Returns a port of 127.0.0.1 that is free, each only once. It is below those that the kernel gives
 /// to other servers and clients of the tests, so none of them takes it before its server listens.
-pub(crate) fn free_port() -> u16 {
+pub fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let first = u16::try_from(std::process::id() % 10_000).unwrap();
     loop {

@@ -26,7 +26,7 @@ pub mod collector;
     feature = "oidc",
     feature = "postgres"
 ))]
-mod janitor;
+pub mod janitor;
 #[cfg(feature = "oidc")]
 pub mod oidc;
 #[cfg(feature = "postgres")]

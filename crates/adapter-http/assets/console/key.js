@@ -1,4 +1,4 @@
-// The key of the user: what it is, where one comes from, and what is kept where.
+// The key with which the user has signed in: what it is. And what a user without a session should know.
 
 import { RIGHTS, problem, request, session } from "./shared/api.js";
 import { badge, card, fill, h, instant, said } from "./shared/dom.js";
@@ -43,18 +43,22 @@ function termsCard(terms) {
 const isList = (label) => ["May", "May not"].includes(label);
 
 /** Returns what is kept where. */
-function storageCard() {
+export function storageCard() {
   const item = (what, where) => h("li", {}, h("strong", {}, what), ` ${where}`);
   return card(
     "What is kept where",
     h(
       "ul",
       {},
-      item("Your key", "stays in this tab. “Forget the key” or closing the tab removes it."),
+      item(
+        "Your sign-in",
+        "stays in this browser as a cookie that no page can read, for every tab. “Sign out” ends it, and so does the time. " +
+          "A key is never kept.",
+      ),
       item(
         "An order that you have begun",
-        "stays in this browser until it is created or you discard it, also when the key is forgotten. Only a key of " +
-          "the same client sees it here. On a shared computer, discard it when you leave.",
+        "stays in this browser until it is created or you discard it, also when you sign out. Only you see it here, or " +
+          "a key of the same client. On a shared computer, discard it when you leave.",
       ),
       item(
         "Your company number, user number, signing service and order contact",
@@ -70,7 +74,7 @@ function storageCard() {
   );
 }
 
-/** Returns what a user without a key should know. */
+/** Returns what a user who is not signed in should know. */
 export function signInHelp() {
   return h(
     "div",
@@ -85,19 +89,27 @@ export function signInHelp() {
       ),
     ),
     card(
-      "Where a key comes from",
-      h("p", {}, "The administrator of this site issues keys. Ask for one, and for a test key to try things out."),
+      "How to get in",
       h(
         "p",
         {},
-        "Do you run this site yourself? Its first start shows a key in the terminal. Without a terminal, the key is " +
-          "in the file ",
+        "An admin of your office invites you: open the link of the invitation, and make a passkey. Later visits need only " +
+          "the passkey. A lost device: ask for a new link.",
+      ),
+      h("p", {}, "The administrator of this site issues keys. They are for programs, and for a look with a test key."),
+      h(
+        "p",
+        {},
+        "Do you run this site yourself? Its first start shows a link for the first admin and a key in the terminal. " +
+          "Without a terminal, the key is in the file ",
         h("code", {}, "first-key"),
         " of the data directory, such as ",
         h("code", {}, "data/first-key"),
-        ". The command ",
+        ". The commands ",
+        h("code", {}, "notary-orders people invite"),
+        " and ",
         h("code", {}, "notary-orders keys issue"),
-        " makes more.",
+        " make more.",
       ),
     ),
     storageCard(),

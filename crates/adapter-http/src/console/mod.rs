@@ -1,4 +1,4 @@
-//! The page at `/console`, for users without a program of their own: it uses the API with the key of
+//! The page at `/console`, for users without a program of their own: it uses the API in the session of
 //! its user. Its files are written by hand and need no build step.
 
 use crate::respond::static_file::{Caching, StaticFile};
@@ -30,7 +30,7 @@ macro_rules! file {
 }
 
 /// Every file of the console, the page first.
-pub(crate) static FILES: [StaticFile; 49] = [
+pub(crate) static FILES: [StaticFile; 61] = [
     file!("/console", "text/html; charset=utf-8", "/console/index.html"),
     file!("/console/console.css", "text/css; charset=utf-8"),
     file!("/console/form.css", "text/css; charset=utf-8"),
@@ -64,8 +64,20 @@ pub(crate) static FILES: [StaticFile; 49] = [
     file!("/console/orders/pages.js", SCRIPT),
     file!("/console/orders/rows.js", SCRIPT),
     file!("/console/orders/search.js", SCRIPT),
+    file!("/console/people/account.js", SCRIPT),
+    file!("/console/people/again.js", SCRIPT),
+    file!("/console/people/arrival.js", SCRIPT),
+    file!("/console/people/invitation.js", SCRIPT),
+    file!("/console/people/keys.js", SCRIPT),
+    file!("/console/people/once.js", SCRIPT),
+    file!("/console/people/passkeys.js", SCRIPT),
+    file!("/console/people/people.js", SCRIPT),
+    file!("/console/people/sign_in.js", SCRIPT),
+    file!("/console/people/tabs.js", SCRIPT),
+    file!("/console/people/use.js", SCRIPT),
     file!("/console/shared/api.js", SCRIPT),
     file!("/console/shared/controls.js", SCRIPT),
+    file!("/console/shared/copy.js", SCRIPT),
     file!("/console/shared/dom.js", SCRIPT),
     file!("/console/shared/draft.js", SCRIPT),
     file!("/console/shared/fields.js", SCRIPT),
@@ -157,9 +169,14 @@ mod tests {
             ] {
                 assert!(!text.contains(forbidden), "{} {forbidden}", file.path);
             }
-            // The browser keeps drafts, never the key.
+            // The browser keeps drafts, and no key. The session is in a cookie that no script reads.
             let keeps = file.path.ends_with("/draft.js");
-            assert_eq!(text.contains("localStorage"), keeps, "{}", file.path);
+            for storage in ["localStorage", "sessionStorage"] {
+                assert_eq!(text.contains(storage), keeps, "{} {storage}", file.path);
+            }
+            for other in ["indexedDB", "document.cookie", "caches."] {
+                assert!(!text.contains(other), "{} {other}", file.path);
+            }
             // Only a link of the user leads to another host: the map.
             let text = text.replace("https://www.google.com/maps/search/?api=1&query=", "");
             let hosts: Vec<_> = quoted(&text, "https://").filter(|rest| !rest.is_empty()).collect();

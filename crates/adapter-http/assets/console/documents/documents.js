@@ -101,7 +101,11 @@ export class Documents {
       format(it.media_type),
       size(it.size),
       moment(it.created_at),
-      h("span", { title: h("span", {}, party(it.uploaded_by, order)).textContent }, role(it.uploaded_by)),
+      h(
+        "span",
+        { title: h("span", {}, party(it.uploaded_by, order, it.by)).textContent },
+        it.by ? said(it.by) : role(it.uploaded_by),
+      ),
       it.first_downloaded_at ? moment(it.first_downloaded_at) : "Not yet",
       it.withdrawn_at ? "None" : h("div", { class: "row" }, this.#actions(it, may)),
     ];

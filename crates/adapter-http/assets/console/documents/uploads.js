@@ -10,7 +10,10 @@ const list = h("div");
 /** The indicator: empty without an upload. */
 export const indicator = h("section", { id: "uploads", "aria-label": "Uploads", hidden: true }, list);
 
-askBeforeLeaving(() => active.size > 0);
+/** Returns whether something is being sent. */
+export const isUploading = () => active.size > 0;
+
+askBeforeLeaving(isUploading);
 
 /** The sending of files of a chooser, in one request or several. It has one line in the indicator. */
 export class Sending {

@@ -6,7 +6,7 @@ import { offerServices } from "../shared/controls.js";
 import { ask, button, count, fill, h } from "../shared/dom.js";
 import { draft, numbers } from "../shared/draft.js";
 import { DOCUMENTS_ID, Entries } from "./entries.js";
-import { FIELDS, FILE_NUMBER, INSTANTS, KEPT, ORDERED_BY, SIGNING_DATE, fieldOf, member, setMember } from "../shared/fields.js";
+import { CONTACT, FIELDS, FILE_NUMBER, INSTANTS, KEPT, ORDERED_BY, SIGNING_DATE, fieldOf, member, setMember } from "../shared/fields.js";
 import { leaveFiles } from "../documents/documents.js";
 import { FileChooser, identify } from "../documents/files.js";
 import { forgetNew } from "../orders/news.js";
@@ -84,6 +84,7 @@ class OrderForm {
     this.#entries.texts = { ...numbers.read(), ...(bound !== null && { "/signingServiceId": String(bound) }) };
     const orderedBy = this.#entries.control({ pointer: ORDERED_BY });
     orderedBy.value ||= this.#orderedBy;
+    this.#entries.control({ pointer: CONTACT }).value ||= session.person?.email ?? "";
     this.#untouched = stringify(this.#entries.texts);
     this.#restore(draft.read());
     for (const event of ["input", "change"]) this.#entries.element.addEventListener(event, () => this.#keep());
@@ -92,9 +93,9 @@ class OrderForm {
     this.#setBusy(false);
   }
 
-  /** Who orders, unless the user enters another number: the party that is signed in. */
+  /** Who orders, unless the user enters another number: the person who is signed in, or the client of the key. */
   get #orderedBy() {
-    return String(session.terms.client_id);
+    return String(session.person?.id ?? session.terms.client_id);
   }
 
   /** Returns whether the user has entered or chosen something. */

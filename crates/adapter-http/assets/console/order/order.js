@@ -126,7 +126,7 @@ class OrderView {
   async #check() {
     const shown = this.#order;
     try {
-      if (!shown || !session.key || this.#running) return;
+      if (!shown || !session.terms || this.#running) return;
       const filter = { file_number: shown.file_number, updated_after: shown.updated_at, limit: 100 };
       const { body } = await request(`api/order?${new URLSearchParams(filter)}`);
       const now = body.data.find((it) => it.order_id === shown.order_id);

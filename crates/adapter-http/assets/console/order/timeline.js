@@ -83,15 +83,14 @@ export class Timeline {
       const previous = this.#entries[at + after];
       return it.notary_id !== previous.notary_id || isOfNotary(it, previous);
     });
-    const isCurrent = (pointer) => !later.some((it) => it.changed?.includes(pointer));
-    const words = eventWords(entry, { before, notary: order.notary, isLastNotary, order, isCurrent });
+    const words = eventWords(entry, { before, notary: order.notary, isLastNotary, order, later });
     const first = entry.kind === "created" ? this.#first(order) : [];
     const papers = first.length > 0 && [" with ", count(first.length, "document"), ": ", named(first)];
     return h(
       "li",
       {},
       h("div", {}, words, papers, isOther && [" ", statusBadge(entry.order_status)]),
-      h("div", { class: "hint" }, instant(entry.at), ", ", party(entry.actor, order)),
+      h("div", { class: "hint" }, instant(entry.at), ", ", party(entry.actor, order, entry.by)),
       entry.reason && h("div", { class: "said" }, "Reason: ", said(entry.reason)),
     );
   }
@@ -115,7 +114,7 @@ const addition = (order, documents) =>
     "li",
     {},
     h("div", {}, count(documents.length, "document"), " added: ", named(documents)),
-    h("div", { class: "hint" }, instant(documents[0].created_at), ", ", party(documents[0].uploaded_by, order)),
+    h("div", { class: "hint" }, instant(documents[0].created_at), ", ", party(documents[0].uploaded_by, order, documents[0].by)),
   );
 
 const noteItem = (order, note) =>
@@ -123,5 +122,5 @@ const noteItem = (order, note) =>
     "li",
     { class: "note" },
     h("div", { class: "said" }, said(note.text)),
-    h("div", { class: "hint" }, "Note, ", instant(note.at), ", ", party(note.author, order)),
+    h("div", { class: "hint" }, "Note, ", instant(note.at), ", ", party(note.author, order, note.by)),
   );

@@ -1,56 +1,46 @@
-// Calls the public API with the key of the user, and explains its problems.
+// Calls the public API in the session of the user, which a cookie names, and explains its problems.
 
-import { announce, button, fill, h, said } from "./dom.js";
+import { button, fill, h, said } from "./dom.js";
 import { fieldOf } from "./fields.js";
 import { inTrade } from "./trade.js";
 
 /** Where the service is: above the folder of this file. */
-const BASE = new URL("../..", import.meta.url);
+export const BASE = new URL("../..", import.meta.url);
 
-/** The name of the key in the storage of this tab, which ends with the tab. */
-const STORED = "notary-orders.key";
-
-/** Uses the storage of this tab. Returns `null` where the browser blocks it. */
-export function inStorage(use) {
-  try {
-    return use(sessionStorage) ?? null;
-  } catch {
-    announce("The browser blocks storage, so this page forgets the key when you load it again.");
-    return null;
-  }
-}
-
-/** The key of the user, and what it may do. `replace` asks for another key. */
+/**
+ * Who is signed in, what they may do, and their session: all `null` before the sign-in. No secret is here. `again`
+ * asks to sign in again in place, and returns whether the same person goes on.
+ */
 export const session = {
-  key: inStorage((storage) => storage.getItem(STORED)),
   terms: null,
-  replace: async () => {},
+  own: null,
+  again: async () => false,
+  /** Learns anew who is signed in: a name or a role has changed. */
+  renew: async () => {},
   may(scope) {
     return this.terms?.scopes.includes(scope) ?? false;
   },
   get isService() {
     return this.terms?.party === "service";
   },
+  /** The person; `null` for a session of a key. */
+  get person() {
+    return this.own?.person ?? null;
+  },
+  get isAdmin() {
+    return this.person?.role === "admin";
+  },
 };
 
-/** Learns what a key may do, and keeps it for this tab. */
-export async function signIn(key) {
-  const before = { key: session.key, terms: session.terms };
-  session.key = key.trim();
+/** Learns who is signed in; `null` if nobody is. */
+export async function learn() {
   try {
-    if (!/^[\x21-\x7e]+$/.test(session.key)) throw new Failure({ status: 401 });
-    session.terms = (await request("api/key")).body;
-  } catch (error) {
-    Object.assign(session, before);
-    throw error;
+    const own = (await request("api/session", { isSignIn: true })).body;
+    return { own, terms: (await request("api/key", { isSignIn: true })).body };
+  } catch (failure) {
+    if (failure.status === 401) return null;
+    throw failure;
   }
-  inStorage((storage) => storage.setItem(STORED, session.key));
-}
-
-/** Forgets the key. */
-export function signOut() {
-  inStorage((storage) => storage.removeItem(STORED));
-  Object.assign(session, { key: null, terms: null });
 }
 
 /** A number that is sent as its user wrote it: identifiers have up to 19 digits. */
@@ -82,12 +72,33 @@ function parse(text) {
 
 const target = (path) => new URL(path, BASE);
 
+/** What each failure that another sign-in mends is for. */
+const purposeOf = ({ status, code }) =>
+  status === 401 ? "sign_in" : status === 403 && code === "sign_in_again" ? "confirm" : null;
+
+/** Sends something, and once more after each sign-in in place that it needs. */
+async function signedIn(send) {
+  for (;;) {
+    try {
+      return await send();
+    } catch (failure) {
+      const purpose = purposeOf(failure);
+      if (!purpose || !(await session.again(purpose))) throw failure;
+    }
+  }
+}
+
 /**
  * Sends a request. `json` is its body. Returns the status, the headers and the body of the answer,
- * which is a blob if `blob` is set. Throws a `Failure` for every other answer than 2xx and 304.
+ * which is a blob if `blob` is set. Throws a `Failure` for every other answer than 2xx and 304. If the session has
+ * ended, the user signs in again in place, and the request is repeated; not one that `isSignIn`.
  */
-export async function request(path, { method = "GET", json, headers = {}, blob = false } = {}) {
-  const all = { ...headers, authorization: `Bearer ${session.key}` };
+export function request(path, { isSignIn = false, ...options } = {}) {
+  return isSignIn ? send(path, options) : signedIn(() => send(path, options));
+}
+
+async function send(path, { method = "GET", json, headers = {}, blob = false }) {
+  const all = { ...headers };
   if (json !== undefined) all["content-type"] = "application/json";
   let response;
   try {
@@ -97,7 +108,7 @@ export async function request(path, { method = "GET", json, headers = {}, blob =
       body: json === undefined ? undefined : stringify(json),
       // Orders stay out of the cache of a shared computer.
       cache: "no-store",
-      credentials: "omit",
+      credentials: "same-origin",
       redirect: "error",
     });
     const { status, ok } = response;
@@ -117,11 +128,26 @@ export async function request(path, { method = "GET", json, headers = {}, blob =
  * answer, and a function that stops the upload.
  */
 export function upload(path, form, headers, progress) {
-  const call = new XMLHttpRequest();
-  const answer = new Promise((resolve, reject) => {
+  let call = null;
+  let isStopped = false;
+  const once = async () => {
+    // A session that has ended is known before minutes of sending, whose answer a browser may not read.
+    await request("api/session");
+    if (isStopped) throw new Failure({ status: 0, code: "stopped" });
+    call = new XMLHttpRequest();
+    return sendForm(call, path, form, headers, progress);
+  };
+  const stop = () => {
+    isStopped = true;
+    call?.abort();
+  };
+  return { answer: signedIn(once), stop };
+}
+
+function sendForm(call, path, form, headers, progress) {
+  return new Promise((resolve, reject) => {
     call.open("POST", target(path));
-    const all = { ...headers, authorization: `Bearer ${session.key}` };
-    for (const [name, value] of Object.entries(all)) call.setRequestHeader(name, value);
+    for (const [name, value] of Object.entries(headers)) call.setRequestHeader(name, value);
     call.upload.onprogress = ({ loaded, total }) => progress(loaded, total);
     call.onload = () => {
       const received = new Headers();
@@ -135,9 +161,8 @@ export function upload(path, form, headers, progress) {
     };
     call.onerror = () => reject(new Failure({ status: 0, isKeyed: true }));
     call.onabort = () => reject(new Failure({ status: 0, code: "stopped" }));
+    call.send(form);
   });
-  call.send(form);
-  return { answer, stop: () => call.abort() };
 }
 
 /** Idempotency keys: one for each content, so that a repeat of the same content is harmless. */
@@ -193,13 +218,29 @@ const SENTENCES = {
   401: () =>
     "This key does not work: it is unknown, expired or revoked. Use another key, or ask the " +
     "administrator for one.",
-  403: ({ scope }) =>
-    scope
+  session_ended: () => "You are not signed in any more. Sign in again. What you have entered stays here.",
+  not_sent: () =>
+    "Another user has signed in, so nothing was sent. Look at the entries, and send them again if they are yours.",
+  not_kept: () =>
+    "The browser has not kept the sign-in. Allow cookies of this site, and open it by https.",
+  403: ({ scope }) => {
+    if (session.person) return "You may not do this. Ask an admin of your office.";
+    return scope
       ? `This key may not do this: it lacks the right to ${RIGHTS[scope] ?? scope}. Ask your administrator for it.`
-      : "This key may not do this. Ask your administrator for the right key.",
+      : "This key may not do this. Ask your administrator for the right key.";
+  },
+  not_admin: () => "Only an admin of your office may do this.",
+  key_cannot_manage: () => "A key manages no people and no keys. Sign in as a person.",
+  sign_in_again: () => "Nothing was changed: sign in again first, because your sign-in is more than five minutes old.",
+  cross_site: () =>
+    "The service did not take this for a request of its own page, so nothing was changed. If it happens again, tell " +
+    "your administrator: a proxy may change the headers.",
+  keys_disabled: () => "This site takes no keys here. Sign in as a person, or ask your administrator for an invitation.",
   404: () =>
-    "The key cannot see this item, or it does not exist. Check the number. Test keys see test orders " +
-    "only, and live keys live ones.",
+    session.person
+      ? "There is no such item, or you cannot see it. Check the number."
+      : "The key cannot see this item, or it does not exist. Check the number. Test keys see test orders " +
+        "only, and live keys live ones.",
   408: () => "The upload was too slow. Send it again; no second order is created.",
   409: () => "This does not fit the present state. Load the page again, then try again.",
   duplicate_order: ({ retryAfter }) =>
@@ -216,6 +257,37 @@ const SENTENCES = {
   too_many_addresses: ({ detail }) => detail,
   webhook_disabled: () => "The webhook is disabled, so it gets no test event. Enable it first.",
   withdrawn: () => "The side that uploaded this document has withdrawn it. Load the page again.",
+  invitation_used: () =>
+    "This invitation is used. If it was you, sign in. If not, tell the person who sent it at once, and ask for a new one.",
+  invitation_expired: () => "This invitation is older than 7 days. Ask the person who sent it for a new one.",
+  invitation_withdrawn: () =>
+    "This invitation was withdrawn. A newer one may have taken its place: use the newest link, or ask for another.",
+  invitation_unknown: () => "This link is not complete. Copy the whole link, or ask the person who sent it for a new one.",
+  person_disabled: () => "Your access is disabled. Ask an admin of your office.",
+  passkey_stopped: () =>
+    "The passkey was not used: the question of the browser was closed, or it took too long. Try again.",
+  passkey_here: () => "This device has a passkey of yours already. Sign in with it.",
+  passkey_failed: ({ detail }) => `The browser could not use a passkey (${detail}). Try again, or use another device.`,
+  passkey_rejected: () =>
+    "The service does not know this passkey, or could not check it. Try another one, or ask an admin of your office for a " +
+    "new invitation.",
+  no_ceremony: () => "This took too long, or was begun in another browser. Try again.",
+  login_rejected: () => "The login was not accepted. Try again, or ask your administrator.",
+  login_stopped: () => "The login was stopped before its end. Try again.",
+  unknown_person: () =>
+    "Nobody here has this login or passkey. Open the link of your invitation first, and accept it with it. An admin of " +
+    "your office can send you a new one.",
+  provider_unavailable: () => "The login of your company does not answer. Try again in a moment, or use a passkey.",
+  unknown_provider: () => "This login is not set up here any more. Load the page again.",
+  other_person: () => "That is the sign-in of another person. Use your own, or sign out first.",
+  popup_blocked: () => "The browser did not open the window of the login. Allow it, and try again.",
+  insecure_origin: () => "Passkeys do not work at this address. Open the page with https and the name of the site.",
+  no_session: () => "Sign in first.",
+  key_not_valid: () => "This key is revoked or expired already. Make a new one.",
+  last_admin: () => "You are the last admin. Make another person an admin first.",
+  last_method: () => "This is the last way to sign in. Add another passkey first.",
+  too_many_passkeys: () => "There are too many passkeys. Remove one that is not used any more first.",
+  method_in_use: () => "This passkey or login belongs to another person. Use another one.",
   410: () =>
     "The administrator has erased this order. Its details and documents are gone, and " +
     "there is nothing left to do.",
@@ -228,7 +300,7 @@ const SENTENCES = {
     "now. Your entries stay: look at both, then try again.",
   413: () => "This is too large. Send smaller or fewer files, or shorten the texts.",
   422: () => "The content changed after it was sent. Send it again.",
-  429: ({ retryAfter }) => `Too many requests with this key. ${wait(retryAfter)}`,
+  429: ({ retryAfter }) => `Too many requests${session.terms && !session.person ? " with this key" : ""}. ${wait(retryAfter)}`,
   501: () => "Webhooks are not set up here (--secrets-key). Ask your administrator.",
   503: ({ retryAfter }) =>
     `The service is busy, or a part of it is down. Your entries stay here. ${wait(retryAfter)}`,
@@ -264,7 +336,8 @@ export class Failure extends Error {
   get sentence() {
     const general = this.status >= 500 ? SENTENCES[500] : SENTENCES[400];
     const sentence = (SENTENCES[this.code] ?? SENTENCES[this.status] ?? general)(this);
-    const isDetailed = DETAILED.includes(this.status) && !this.scope && !this.errors.length;
+    const isKnown = this.code in SENTENCES;
+    const isDetailed = DETAILED.includes(this.status) && !isKnown && !this.scope && !this.errors.length;
     const detail = isDetailed ? this.detail : null;
     return detail ? `${sentence} ${detail}` : sentence;
   }
@@ -275,7 +348,7 @@ const NAMES = {
   "/url": "URL", "/description": "Description", "/events": "Events", "/since": "From", "/until": "Until",
   "/order_status": "Status", "/notary_id": "Notary: number", "/notary/name": "Notary: name",
   "/notary/phone": "Notary: phone", "/notary/email": "Notary: e-mail", "/reason": "Reason",
-  "/text": "Note", "/replaces": "Replaced document", search: "Search", order_status: "Status", notary: "Notary",
+  "/text": "Note", "/name": "Name", "/email": "E-mail", "/role": "Role", "/scopes": "May", "/expires_in_days": "Days until it expires", "/credential": "Passkey", "/token": "Link", "/replaces": "Replaced document", search: "Search", order_status: "Status", notary: "Notary",
   client: "Client", signing_service_id: "Signing service",
   signing_date_from: "Signing from", signing_date_to: "Signing until",
 };
@@ -286,7 +359,7 @@ function nameOf({ file, pointer, parameter }) {
   return file ?? NAMES[pointer ?? parameter] ?? label ?? pointer ?? parameter;
 }
 
-/** Returns the box that explains a problem. A key that does not work can be replaced in place. */
+/** Returns the box that explains a problem. A user whose session has ended can sign in in place. */
 export function problem(failure) {
   if (!(failure instanceof Failure)) throw failure;
   return h(
@@ -297,7 +370,7 @@ export function problem(failure) {
       failure.errors.length > 0 &&
       h("ul", {}, failure.errors.map((it) => h("li", {}, said(`${nameOf(it)}: ${inTrade(it.detail)}`)))),
     failure.requestId && h("p", { class: "hint" }, "Request number ", h("code", {}, failure.requestId)),
-    failure.status === 401 && button("Use another key", () => session.replace()),
+    failure.status === 401 && session.terms && button("Sign in again", () => session.again("sign_in", true).catch(() => {})),
   );
 }
 

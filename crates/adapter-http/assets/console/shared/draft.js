@@ -1,9 +1,9 @@
 // What this browser keeps for the next visit of the same party: orders and entries that its user has begun, the
-// numbers of the last order, and what the user has opened. Never files or keys.
+// numbers of the last order, and what the user has opened. Never files, keys or sessions.
 
 import { session } from "./api.js";
 
-/** What is kept, of the owner of the key: orders of others do not show. */
+/** What is kept, of a person, or of the side of a key: orders of others do not show. */
 class Kept {
   #part;
 
@@ -13,7 +13,8 @@ class Kept {
 
   get #name() {
     const { client_id: client, signing_service_id: service, is_test: isTest } = session.terms;
-    return `notary-orders.${this.#part}.${client ?? `service-${service}`}.${isTest ? "test" : "live"}`;
+    const person = session.person ? `.person-${session.person.id}` : "";
+    return `notary-orders.${this.#part}.${client ?? `service-${service}`}.${isTest ? "test" : "live"}${person}`;
   }
 
   /** Returns what is kept; `null` if there is nothing. */
@@ -38,6 +39,18 @@ function inBrowser(use) {
     return null;
   }
 }
+
+/** Uses the storage of this tab, which ends with the tab. Returns `null` where the browser blocks it. */
+export function inTab(use) {
+  try {
+    return use(sessionStorage) ?? null;
+  } catch {
+    return null;
+  }
+}
+
+// Version 0.1.0 kept a key there. A tab that has stayed open has it still.
+inTab((storage) => storage.removeItem("notary-orders.key"));
 
 export const draft = new Kept("draft");
 export const numbers = new Kept("numbers");

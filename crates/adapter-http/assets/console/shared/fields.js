@@ -14,8 +14,11 @@ const person = (pointer, who) => [
   field(`${pointer}/contact_email`, `${who}: e-mail`, { kind: "email" }),
 ];
 
-/** Who orders. Without another number it is who is signed in. */
+/** Who orders. Without another number it is the user who is signed in. */
 export const ORDERED_BY = "/requestedBy/userId";
+
+/** Whom the confirmation goes to. */
+export const CONTACT = `${CONTACTS}/orderContactEmail`;
 
 const TIME_TYPE = `${DETAILS}/signingTimeType`;
 export const STATE = `${DETAILS}/state`;
@@ -50,7 +53,7 @@ export const GROUPS = [
       }),
       field(`${DETAILS}/lender`, "Lender"),
       field(`${CONTACTS}/clientCompanyId`, "Client company number", { kind: "id", hint: "In your own system" }),
-      field(`${CONTACTS}/orderContactEmail`, "Order contact: e-mail", {
+      field(CONTACT, "Order contact: e-mail", {
         kind: "email",
         required,
         hint: "Gets the confirmation",
@@ -161,7 +164,7 @@ export const GROUPS = [
       ...person(`${CONTACTS}/inHouseContact2`, "Second in-house contact"),
       ...person(`${DETAILS}/loanOfficer`, "Loan officer"),
       field(`${CONTACTS}/observer`, "Observer: e-mail", { kind: "email" }),
-      field(ORDERED_BY, "Ordered by: user number", { kind: "id", hint: "In your own system; else that of your company here" }),
+      field(ORDERED_BY, "Ordered by: user number", { kind: "id", hint: "In your own system; else yours here" }),
       field("/requestedBy/userRole", "Ordered by: role", { hint: "Such as escrow officer" }),
       field("/requestedBy/signingServiceId", "Ordered by: signing service number", {
         kind: "id",
@@ -202,7 +205,7 @@ export const FILE_NUMBER = `${DETAILS}/fileNumber`;
 export const KEPT = FIELDS.filter(
   ({ pointer }) =>
     pointer.startsWith("/requestedBy/") ||
-    ["/signingServiceId", `${CONTACTS}/clientCompanyId`, `${CONTACTS}/orderContactEmail`].includes(pointer),
+    ["/signingServiceId", `${CONTACTS}/clientCompanyId`, CONTACT].includes(pointer),
 );
 
 /** Returns the field of a pointer. */

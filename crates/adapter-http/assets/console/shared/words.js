@@ -60,10 +60,11 @@ const ACTORS = { client: "client", service: "signing service", operator: "admini
 /** Returns the role of who has done something. */
 export const role = (actor) => ACTORS[actor] ?? actor;
 
-/** Returns who has done something with an order. */
-export function party(actor, { client_name: client, signing_service_name: service }) {
+/** Returns who has done something with an order: the side, and `by` if it is the own one. */
+export function party(actor, { client_name: client, signing_service_name: service }, by) {
   const name = { client, service }[actor];
-  return name ? [said(name), ` (${role(actor)})`] : said(role(actor));
+  const side = name ? [said(name), ` (${role(actor)})`] : said(role(actor));
+  return by ? [said(by), ", ", side] : side;
 }
 
 const FORMATS = {

@@ -1,10 +1,12 @@
 // Webhooks: the endpoints, their deliveries that failed, replay and test event.
 
-import { ProblemBox, inStorage, nextPage, problem, request } from "../shared/api.js";
+import { ProblemBox, nextPage, problem, request } from "../shared/api.js";
 import { forgetErrors, showErrors } from "../shared/controls.js";
 import {
   ask, badge, button, card, fill, focusHeading, h, instant, labelled, renew, said, table,
 } from "../shared/dom.js";
+import { copy } from "../shared/copy.js";
+import { inTab } from "../shared/draft.js";
 import { askBeforeLeaving } from "../shared/leave.js";
 import { menu } from "../shared/menu.js";
 import { toast } from "../shared/toast.js";
@@ -227,7 +229,7 @@ function endpointForm(id, label, { url = "", description, events }, save) {
   return form;
 }
 
-/** Where a secret is kept until its user has stored it: in this tab, as the key is. No other answer has it. */
+/** Where a secret is kept until its user has stored it: in this tab. No other answer has it. */
 const KEPT = "notary-orders.secret";
 const secretPlace = h("div", { tabindex: "-1" });
 let secret = null;
@@ -237,7 +239,7 @@ askBeforeLeaving(() => hasSecret());
 /** Keeps the secret of an endpoint, which an answer has, and shows it. */
 function keepSecret({ id, url }, { secret: text }) {
   secret = { id, url, text };
-  inStorage((storage) => storage.setItem(KEPT, JSON.stringify(secret)));
+  inTab((storage) => storage.setItem(KEPT, JSON.stringify(secret)));
   showSecret();
   secretPlace.focus();
 }
@@ -248,12 +250,12 @@ export const hasSecret = () => secret !== null;
 /** Forgets the secret. */
 export function forgetSecret() {
   secret = null;
-  inStorage((storage) => storage.removeItem(KEPT));
+  inTab((storage) => storage.removeItem(KEPT));
   fill(secretPlace);
 }
 
 function showSecret() {
-  secret ??= JSON.parse(inStorage((storage) => storage.getItem(KEPT)));
+  secret ??= JSON.parse(inTab((storage) => storage.getItem(KEPT)));
   if (!secret) {
     fill(secretPlace);
     return;
@@ -278,18 +280,6 @@ function showSecret() {
       ),
     ),
   );
-}
-
-/** Copies the text of an element. A page without TLS has no clipboard, but can copy what is selected. */
-async function copy(element) {
-  try {
-    await navigator.clipboard.writeText(element.textContent);
-    toast("Copied.");
-  } catch {
-    getSelection().selectAllChildren(element);
-    if (document.execCommand("copy")) toast("Copied.");
-    else toast("The browser does not let this page copy. The secret is selected: copy it with Ctrl+C.");
-  }
 }
 
 /** The deliveries of one endpoint. */

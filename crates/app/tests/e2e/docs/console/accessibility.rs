@@ -4,6 +4,7 @@ use domain::{api_key::Scope, use_cases::keys::manage_keys::KeyTerms};
 use reqwest::{Method, multipart::Form};
 use serde_json::{Value, json};
 use test_servers::tools;
+use time::Duration;
 
 use super::{Console, of_client, of_service};
 use crate::harness::{Api, WEBHOOKS, created, deed, file, form, order, service_process::run};
@@ -91,6 +92,58 @@ async fn every_view_passes_axe_at_every_width_light_and_dark() {
 
     console.browser.click("#header > button").await;
     check(&console, "sign-in").await;
+    assert_eq!(console.complaints().await, Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sign_in_people_and_keys_pass_axe() {
+    let console = Console::without_sign_in(&[]).await;
+    console.visit("").await;
+    console.browser.shows("Sign in with a passkey").await;
+    check(&console, "sign-in").await;
+    let invited = console.invited("Ann Roe", &["--client=1", "--admin"]);
+    console.visit(&invited.replace("#invite", "#welcome")).await;
+    console.browser.shows("You are the first admin").await;
+    check(&console, "welcome").await;
+    console.visit(&invited).await;
+    console.browser.shows("You are invited, Ann Roe").await;
+    check(&console, "invitation").await;
+    console.accept(&invited).await;
+    console.visit(&invited).await;
+    console.browser.shows("This invitation is used.").await;
+    check(&console, "used invitation").await;
+
+    console.visit("#/account").await;
+    console.browser.shows("This browser, with a passkey").await;
+    check(&console, "account").await;
+    console.view("people").await;
+    console.enter("Name", "Bob Poe").await;
+    console.press_button("Invite").await;
+    console.browser.shows("The link of the invitation").await;
+    check(&console, "people").await;
+    console.press_button("More actions for Ann Roe").await;
+    check(&console, "actions for a person").await;
+    console.browser.click("[role=menuitem][id$=passkeys]").await;
+    console.browser.text("dialog").await;
+    check(&console, "passkeys of a person").await;
+    console.press_button("Back").await;
+    console.view("keys").await;
+    console.enter("Name", "Order robot").await;
+    console.press_button("Make a key").await;
+    console.browser.shows("The new key").await;
+    check(&console, "keys").await;
+
+    console.app.clock.advance(Duration::minutes(6));
+    console.press_button("Revoke the key Order robot").await;
+    console.browser.click("dialog button.danger").await;
+    console.browser.shows("need a sign-in of the last five minutes").await;
+    check(&console, "sign in again").await;
+    console.use_passkey().await;
+    console.browser.shows("The key is revoked.").await;
+    console.app.clock.advance(Duration::minutes(61));
+    console.browser.run("location.hash = '#/people'", &[]).await;
+    console.browser.shows("Your session has ended").await;
+    check(&console, "ended session").await;
     assert_eq!(console.complaints().await, Vec::<String>::new());
 }
 

@@ -109,7 +109,7 @@ async fn file_that_changes_after_it_was_chosen_is_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn forgotten_key_stops_the_upload_and_leaves_no_entries() {
+async fn sign_out_stops_the_upload_and_leaves_no_entries() {
     let mut console = Console::start(&[], of_client()).await;
     console.view("new").await;
     console.fill(&order("FORGET-1")).await;
@@ -162,18 +162,18 @@ async fn limited_key_changes_orders_of_its_signing_service_only() {
     console.view("new").await;
     console.fill(&order("BOUND-3")).await;
     let valid = console.app.issue_key_on(limited_to(42)).await;
-    let expire = "const send = window.fetch;
+    let expire = r#"const send = window.fetch;
         window.fetch = async (...request) => {
             if (request[1].method === 'GET') return send(...request);
             window.fetch = send;
-            return new Response('{}', { status: 401 });
-        };";
+            return new Response('{"code":"session_ended"}', { status: 401 });
+        };"#;
     console.browser.run(expire, &[]).await;
     console.press_button("Create the order").await;
-    console.press_button("Use another key").await;
     console.browser.type_into("#other-key", &valid).await;
-    console.browser.click("dialog button.primary").await;
+    console.browser.click("dialog .key button").await;
     console.browser.lacks("dialog").await;
+    console.browser.shows("Another user has signed in, so nothing was sent.").await;
     let service = "const [it] = document.getElementsByName('/signingServiceId');
         return [it.value, it.readOnly]";
     assert_eq!(console.browser.run(service, &[]).await, json!(["42", true]));

@@ -1,4 +1,4 @@
-//! The console with keys: how it stores a key, and what each key sees.
+//! The console with keys: each becomes a session, and what each sees.
 
 use domain::{api_key::Scope, order::SigningServiceId, use_cases::keys::manage_keys::KeyTerms};
 use reqwest::{Method, StatusCode};
@@ -10,20 +10,19 @@ use super::{Console, of_client, of_service};
 use crate::harness::{TestApp, client, order, service_process::run};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn key_stays_in_the_session_and_shows_what_it_may_do() {
+async fn key_becomes_a_session_and_shows_what_it_may_do() {
     let test = KeyTerms { is_test: true, ..of_client() };
     let mut console = Console::start(&["--base-path=/signing/v1"], of_client()).await;
-    let key = console.user.key.clone();
     for view in ["orders", "new", "webhooks"] {
         console.view(view).await;
         console.browser.lacks(".test").await;
     }
-    // A new load of the page keeps the key.
+    // A new load of the page keeps the session, and the browser no key.
     console.browser.open(&console.user.url("/signing/v1/console/")).await;
     console.browser.text("nav").await;
     let stored =
         "return [Object.values(sessionStorage), Object.values(localStorage), document.cookie]";
-    assert_eq!(console.browser.run(stored, &[]).await, json!([[key], [], ""]));
+    assert_eq!(console.browser.run(stored, &[]).await, json!([[], [], ""]));
     let requested = console.browser.requested().await;
     assert!(requested.iter().any(|url| url.ends_with("/signing/v1/api/key")), "{requested:?}");
     let origin = console.user.url("/signing/v1/");
@@ -158,7 +157,7 @@ async fn user_sees_the_terms_of_the_key() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn page_needs_no_key_to_load_and_shows_no_view_without_one() {
+async fn page_needs_no_session_to_load_and_shows_no_view_without_one() {
     let app = TestApp::start().await;
     let browser = Browser::start(client()).await;
     browser.open(&app.url("/console#/webhooks")).await;
@@ -166,6 +165,8 @@ async fn page_needs_no_key_to_load_and_shows_no_view_without_one() {
     browser.shows("data/first-key").await;
     browser.shows("What is kept where").await;
     browser.lacks("nav").await;
+    browser.shows("Sign in").await;
     let sent = browser.requested().await;
-    assert!(sent.iter().all(|url| !url.contains("/api/")), "{sent:?}");
+    let asked = |url: &String| url.contains("/api/") && !url.contains("/api/session");
+    assert!(!sent.iter().any(asked), "{sent:?}");
 }

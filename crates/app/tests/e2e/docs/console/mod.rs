@@ -16,6 +16,15 @@ mod list {
 mod notes;
 mod order_page;
 mod orders;
+mod people {
+    mod account;
+    mod company_login;
+    mod first_start;
+    mod invitations;
+    mod manage_keys;
+    mod sessions;
+    pub(super) mod visitor;
+}
 mod problems;
 mod webhooks;
 
@@ -92,19 +101,19 @@ impl Console {
         self.browser.devtools("Page.addScriptToEvaluateOnNewDocument", source).await;
     }
 
-    /// Signs in where the page asks for a key.
+    /// Signs in where the page asks for a key, which it exchanges for a session.
     async fn sign_in(&self, key: &str) {
         self.browser.type_into("#api-key", &format!("{key}{ENTER}")).await;
         self.browser.text("nav").await;
     }
 
-    /// Forgets the key, and signs in with one of these terms.
+    /// Signs out, and signs in with a key of these terms.
     async fn sign_in_as(&mut self, terms: KeyTerms) {
         let key = self.app.issue_key_on(terms).await;
         self.change_user(&self.app.as_key(&key)).await;
     }
 
-    /// Forgets the key, and signs in with that of another user.
+    /// Signs out, and signs in with the key of another user.
     async fn change_user(&mut self, user: &Api) {
         self.browser.click("#header > button").await;
         self.sign_in(&user.key).await;

@@ -1,6 +1,7 @@
 //! The sentence for each status that a user can meet.
 
 use domain::{
+    api_key::ClientId,
     order::{OrderId, SigningServiceId},
     use_cases::keys::manage_keys::KeyTerms,
 };
@@ -44,19 +45,21 @@ async fn each_status_has_a_sentence_that_helps() {
     submit_until(&console, "An order with this file number has just been created.").await;
     browser.shows("File or loan number was used just now").await;
 
-    // Another key takes the place of one that has expired, and the entries stay.
+    // Another key takes the place of one that has expired. The entries stay, and the request is repeated.
+    let own = console.user.read("/api/key").await["client_id"].as_i64().map(ClientId);
     console.app.clock.advance(lifetime * 2);
-    let valid = console.app.issue_key_on(of_client()).await;
+    let valid = console.app.issue_key_on(KeyTerms { client: own, ..of_client() }).await;
     browser.click(SUBMIT).await;
-    browser.shows("This key does not work: it is unknown, expired or revoked.").await;
-    console.press_button("Use another key").await;
-    browser.type_into("#other-key", &valid).await;
-    browser.click("dialog button.primary").await;
-    browser.lacks("dialog").await;
-    let number = "return document.getElementsByName('/signingDetailsFormData/fileNumber')[0].value";
-    assert_eq!(browser.run(number, &[]).await, "STATUS-1");
-    browser.click(SUBMIT).await;
-    browser.shows("Order 2 is created.").await;
+    browser.shows("Your session has ended").await;
+    let expired = console.user.key.clone();
+    for (key, sentence) in [
+        (&expired, "This key does not work: it is unknown, expired or revoked."),
+        (&valid, "Order 2 is created."),
+    ] {
+        browser.paste_over("#other-key", key).await;
+        browser.click("dialog .key button").await;
+        browser.shows(sentence).await;
+    }
 
     let clock = domain::ports::Clock::now(&*console.app.clock);
     console.app.storage().admin.erase(OrderId(2), clock, None).await.unwrap();

@@ -166,7 +166,7 @@ async fn secret_stays_until_its_user_has_stored_it() {
     rotate().await;
     let shown = console.card("Secret of the webhook").await;
     assert!(shown.contains("http://127.0.0.1:9999/one"), "{shown}");
-    console.press_button("Forget the key").await;
+    console.press_button("Sign out").await;
     browser.shows("The secret of a webhook is still shown.").await;
     console.press_button("Back").await;
     browser.lacks("dialog").await;

@@ -176,6 +176,7 @@ async fn address_keeps_the_search_for_back_reload_and_sent_links() {
 
     // Another user opens the link.
     console.browser.click("#header > button").await;
+    console.browser.shows("Sign in").await;
     console.browser.open("about:blank").await;
     console.browser.open(&address).await;
     let service = console.user_on(of_service()).await;
