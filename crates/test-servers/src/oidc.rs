@@ -4,10 +4,11 @@ use std::{net::TcpStream, process::Stdio, sync::Mutex};
 
 use reqwest::{Client, header, redirect};
 use serde_json::{Value, json};
+use tokio_rustls::rustls::crypto::ring;
 
 use crate::{
     janitor::{self, Janitor, free_port, wait_for},
-    tools::{built, of_python},
+    tools::{built, node},
 };
 
 /// The identifier of the client.
@@ -27,8 +28,8 @@ pub struct OidcProvider {
 }
 
 impl OidcProvider {
-    /// Starts a provider whose client is registered with these members (RFC 7591) in place of the usual ones. Waits
-    /// until it answers.
+    /// Starts a provider whose client is registered with these members (RFC 7591) in place of the usual ones; `null`
+    /// removes one. Waits until it answers.
     pub fn start(client: &Value) -> Self {
         let mut members = json!({
             "client_id": CLIENT_ID,
@@ -40,6 +41,7 @@ impl OidcProvider {
         for (name, value) in client.as_object().unwrap() {
             members[name] = value.clone();
         }
+        members.as_object_mut().unwrap().retain(|_, value| !value.is_null());
         let provider = Self { janitor: Mutex::default(), port: free_port(), client: members };
         provider.start_again();
         provider
@@ -59,7 +61,7 @@ impl OidcProvider {
             "scripts/client_tools.sh installs it",
         );
         let settings = json!({ "module": module, "port": self.port, "client": self.client });
-        let node = of_python("node").into_os_string().into_string().unwrap();
+        let node = node().into_os_string().into_string().unwrap();
         let program = include_str!("oidc/provider.mjs");
         let arguments = [&node, "--input-type=module", "-e", program, "--", &settings.to_string()];
         let janitor = Janitor::start(janitor::RUN, arguments, Stdio::null());
@@ -75,6 +77,8 @@ impl OidcProvider {
     /// Goes where the service sends a browser, signs in as a subject with these other claims, and returns where the
     /// provider sends the browser.
     pub async fn sign_in(&self, url: &str, subject: &str, claims: Value) -> String {
+        // `reqwest` may be built without a provider of its own.
+        let _ = ring::default_provider().install_default();
         let http = Client::builder().redirect(redirect::Policy::none()).no_proxy().build().unwrap();
         let hint = json!({ "sub": subject, "claims": claims }).to_string();
         let request = http.get(url).query(&[("login_hint", hint)]).build().unwrap();

@@ -117,6 +117,7 @@ mod people {
     mod guessing;
     mod invitations;
     mod keys;
+    mod logins;
     mod roles;
     mod sessions;
     mod uploads;
