@@ -28,7 +28,8 @@ async fn person_manages_the_own_name_and_passkeys() {
     console.enter("Name of another passkey", "Blue key").await;
     console.press_button("Add a passkey").await;
     console.browser.shows("2 passkeys").await;
-    let names: Vec<_> = console.rows("2 passkeys").await.into_iter().map(|row| row[0].clone()).collect();
+    let names: Vec<_> =
+        console.rows("2 passkeys").await.into_iter().map(|row| row[0].clone()).collect();
     assert_eq!(names[1], "Blue key");
     console.press_button("Remove the passkey Blue key").await;
     console.browser.click("dialog button.danger").await;
@@ -54,7 +55,8 @@ async fn own_side_sees_who_did_something() {
     console.view("new").await;
     let by = "return document.getElementsByName('/requestedBy/userId')[0].value";
     assert_eq!(console.browser.run(by, &[]).await, "1");
-    let contact = "return document.getElementsByName('/signingContactsFormData/orderContactEmail')[0].value";
+    let contact =
+        "return document.getElementsByName('/signingContactsFormData/orderContactEmail')[0].value";
     assert_eq!(console.browser.run(contact, &[]).await, "person@example.com");
     console.fill(&order("DOER-1")).await;
     console.press_button("Create the order").await;

@@ -16,10 +16,10 @@ fn welcome_link(server: &mut ServiceProcess) -> String {
     loop {
         let mut line = String::new();
         assert_ne!(server.stdout.read_line(&mut line).unwrap(), 0, "there is no link");
-        if let Some((_, rest)) = line.split_once("http://localhost") {
-            if rest.contains("#welcome=") {
-                return format!("http://localhost{}", rest.trim());
-            }
+        if let Some((_, rest)) = line.split_once("http://localhost")
+            && rest.contains("#welcome=")
+        {
+            return format!("http://localhost{}", rest.trim());
         }
     }
 }

@@ -76,7 +76,10 @@ async fn what_one_person_has_asked_for_is_not_done_by_another() {
     let console = Console::as_admin(&[]).await;
     console.press_button("Sign out").await;
     console.browser.shows("API key").await;
-    let key = console.app.issue_key_on(KeyTerms { client: Some(domain::api_key::ClientId(1)), ..of_client() }).await;
+    let key = console
+        .app
+        .issue_key_on(KeyTerms { client: Some(domain::api_key::ClientId(1)), ..of_client() })
+        .await;
     console.browser.type_into("#api-key", &format!("{key}\u{e007}")).await;
     console.view("new").await;
     console.fill(&order("OTHER-1")).await;
@@ -182,5 +185,4 @@ async fn key_signs_in_and_nothing_of_it_stays() {
     assert!(!nav.contains("People") && !nav.contains("Keys"), "{nav}");
     console.browser.run("location.reload()", &[]).await;
     console.browser.text("nav").await;
-    
 }
