@@ -111,6 +111,8 @@ pub(super) fn answer(
     return_to: Option<String>,
 ) -> Answer {
     let Begun { token, caller } = outcome.map_err(|refused| reported(request, api, refused))?;
+    // The session that this one replaces ends here at once.
+    api.admission.sessions.read_anew();
     note(request, |notes| {
         notes.message = Some("signed in");
         match caller.doer() {

@@ -40,9 +40,10 @@ async fn wrong_passkeys_of_a_person_are_throttled() {
     for address in 1..=20 {
         let mut credential = ann.credential(json!({ "purpose": "sign_in" })).await;
         // Another signature: one that the key has not made.
-        let signature = credential["response"]["signature"].as_str().unwrap();
-        let wrong: String = signature.chars().rev().collect();
-        credential["response"]["signature"] = json!(wrong);
+        let mut signature = credential["response"]["signature"].as_str().unwrap().to_owned();
+        let other = if signature[40..].starts_with('A') { "B" } else { "A" };
+        signature.replace_range(40..41, other);
+        credential["response"]["signature"] = json!(signature);
         let finish = ann.request(Method::POST, "/api/session/passkey/finish");
         let finish = finish.header("x-forwarded-for", format!("192.0.2.{address}"));
         let answer = finish.json(&json!({ "credential": credential })).send().await.unwrap();

@@ -85,8 +85,8 @@ async fn admin_issues_rotates_and_revokes_keys_of_the_side(kind: Kind) {
         admin.call(Method::DELETE, &successor_path, None).await;
         app.clock.advance(Duration::seconds(5));
         problem(app.as_key(&successor).get("/api/order").await, 401, "unauthorized").await;
-        let rotate = (Method::POST, &*format!("{successor_path}/rotate"));
-        admin.refused(rotate, None, (409, "key_not_valid")).await;
+        let rotate = format!("{successor_path}/rotate");
+        admin.refused((Method::POST, &rotate), None, (409, "key_not_valid")).await;
         let trail = app.storage().keys.trail().await.unwrap();
         let by = format!("person {}", id.0);
         assert!(trail.iter().filter(|event| event.by == by).count() >= 3, "{trail:?}");

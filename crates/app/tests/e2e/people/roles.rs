@@ -78,6 +78,8 @@ async fn member_and_keys_manage_nothing() {
 
 async fn admin_of_one_side_reaches_nobody_of_another(kind: Kind) {
     let app = kind.app().await;
+    // The client 1 has a key.
+    signed_in(&app, SERVICE, "Zoe", Role::Member).await;
     let (theirs, mut victim) = signed_in(&app, SERVICE, "Joe Doe", Role::Admin).await;
     let key = victim.post("/api/keys", json!({ "name": "theirs" })).await;
     let passkey = victim.get("/api/people/me").await["passkeys"][0]["id"].as_i64().unwrap();
@@ -146,8 +148,8 @@ async fn changed_role_counts_in_the_next_request(kind: Kind) {
     let finish = (Method::POST, "/api/session/passkey/finish");
     let body = Some(json!({ "credential": credential }));
     joe.refused(finish, body, (403, "person_disabled")).await;
-    let again = (Method::POST, &*format!("{path}/invitation"));
-    ann.refused(again, None, (403, "person_disabled")).await;
+    let again = format!("{path}/invitation");
+    ann.refused((Method::POST, &again), None, (403, "person_disabled")).await;
     ann.call(Method::PATCH, &path, Some(json!({ "disabled": false }))).await;
     joe.sign_in().await;
     joe.get("/api/order").await;

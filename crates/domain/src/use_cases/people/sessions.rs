@@ -1,7 +1,7 @@
 //! Use case: find the session of a request, note its use, end it.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -29,21 +29,48 @@ struct Cached {
     since: Option<OffsetDateTime>,
 }
 
+/// The hashes of the tokens of all sessions, and when they were read.
+#[derive(Default)]
+struct Listed {
+    since: Option<OffsetDateTime>,
+    tokens: HashSet<TokenHash>,
+}
+
 /// Cached sessions, by the hashes of their tokens. A guess is not cached.
 #[derive(Default)]
-pub struct SessionCache(Mutex<HashMap<TokenHash, Cached>>);
+pub struct SessionCache {
+    known: Mutex<HashMap<TokenHash, Cached>>,
+    listed: futures_util::lock::Mutex<Listed>,
+}
 
 impl SessionCache {
     fn known(&self) -> MutexGuard<'_, HashMap<TokenHash, Cached>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns whether there is a session of a token. However many requests ask, the store is read once in five
+    /// seconds.
+    async fn is_listed(
+        &self,
+        token: TokenHash,
+        now: OffsetDateTime,
+        sessions: &dyn SessionRepo,
+    ) -> Result<bool, StoreError> {
+        let mut listed = self.listed.lock().await;
+        if !listed.since.is_some_and(|since| is_fresh(since, now)) {
+            // A store that fails is not asked again by every request, either.
+            *listed = Listed { since: Some(now), tokens: HashSet::new() };
+            let all = sessions.list(WhichSessions::All, now).await?;
+            listed.tokens = all.into_iter().map(|session| session.session.token).collect();
+        }
+        Ok(listed.tokens.contains(&token))
     }
 
     /// Returns a session that was read not too long ago, and whether it was ever read.
     fn get(&self, token: TokenHash, now: OffsetDateTime) -> (Option<Arc<Caller>>, bool) {
         let known = self.known();
         let Some(Cached { caller, since }) = known.get(&token) else { return (None, false) };
-        let is_fresh =
-            since.is_some_and(|since| (Duration::ZERO..MAX_AGE).contains(&(now - since)));
+        let is_fresh = since.is_some_and(|since| is_fresh(since, now));
         (is_fresh.then(|| Arc::clone(caller)), true)
     }
 
@@ -63,6 +90,11 @@ impl SessionCache {
     fn expire(&self) {
         self.known().values_mut().for_each(|cached| cached.since = None);
     }
+}
+
+/// Returns whether something that was read is young enough. It is not if the clock was set back.
+fn is_fresh(since: OffsetDateTime, now: OffsetDateTime) -> bool {
+    (Duration::ZERO..MAX_AGE).contains(&(now - since))
 }
 
 /// Finds, lists and ends sessions.
@@ -85,7 +117,8 @@ impl Sessions {
     /// effect within five seconds.
     ///
     /// `may_look_up` is called before the store is asked for a session that this instance has never seen. If it
-    /// returns false, the store is not asked: guesses do not load it.
+    /// returns false, the hashes of all sessions are read instead, at most once in five seconds. So guesses do not
+    /// load the store, and sessions of the same address go on.
     pub async fn authenticate(
         &self,
         token: &Token,
@@ -93,7 +126,11 @@ impl Sessions {
     ) -> Result<Option<Arc<Caller>>, StoreError> {
         let (hash, began) = (token.hash(), self.clock.now());
         let (mut caller, is_known) = self.cache.get(hash, began);
-        if caller.is_none() && (is_known || may_look_up()) {
+        let mut may_find = caller.is_none() && (is_known || may_look_up());
+        if caller.is_none() && !may_find {
+            may_find = self.cache.is_listed(hash, began, &*self.sessions).await?;
+        }
+        if may_find {
             caller = self.sessions.find(hash).await?.map(Arc::new);
             self.cache.put(hash, caller.clone(), began);
         }
@@ -237,9 +274,20 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn throttled_guess_asks_the_store_for_nothing() {
-        let sessions = using(MockSessionRepo::new(), clock(NOW));
-        assert!(sessions.authenticate(&token(), || false).await.unwrap().is_none());
+    async fn throttled_address_finds_the_sessions_that_there_are_and_no_other() {
+        let mut repo = MockSessionRepo::new();
+        let there = caller().session().unwrap().clone();
+        repo.expect_list().once().returning(move |which, _| {
+            assert_eq!(which, WhichSessions::All);
+            Ok(vec![there.clone()])
+        });
+        repo.expect_find().once().returning(|_| Ok(Some(caller())));
+        let sessions = using(repo, clock(NOW));
+        for _ in 0..3 {
+            let guess = Token::random(&CountingEntropy::starting_at(100));
+            assert!(sessions.authenticate(&guess, || false).await.unwrap().is_none());
+        }
+        assert!(sessions.authenticate(&token(), || false).await.unwrap().is_some());
     }
 
     #[tokio::test]
