@@ -25,7 +25,7 @@ pub const CEREMONY: &str = "__Host-notary_ceremony";
 /// A browser with one page.
 #[derive(Clone)]
 pub struct Page {
-    api: Api,
+    pub api: Api,
     /// The host in its address bar.
     pub host: String,
     pub session: Option<String>,
