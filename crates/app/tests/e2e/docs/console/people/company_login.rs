@@ -68,6 +68,8 @@ async fn person_accepts_and_signs_in_with_the_login_of_a_company() {
     // A stranger at the same provider is nobody here.
     console.press_button("Sign out").await;
     browser.shows("Sign in with Acme").await;
+    // The provider has a session of its own.
+    browser.devtools("Network.clearBrowserCookies", json!({})).await;
     browser.run(AS_SUBJECT, &["eve"]).await;
     console.press_button("Sign in with Acme").await;
     browser.shows("Nobody here has this login or passkey.").await;
