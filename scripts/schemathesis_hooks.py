@@ -28,7 +28,7 @@ UTC = re.compile(
 
 TIME = re.compile("([01][0-9]|2[0-3]):[0-5][0-9]")
 
-CURSORS = ("starting_after", "ending_before")
+CURSORS = ("starting_after", "ending_before", "at")
 
 
 @schemathesis.hook

@@ -26,9 +26,10 @@ const ADVICE = {
 };
 
 export class OrderFailed extends Error {
-  constructor(message, code) {
+  constructor(message, code, faults = []) {
     super(message);
     this.code = code;
+    this.faults = faults;
   }
 }
 
@@ -72,7 +73,8 @@ export async function send(method, path, expected, { headers = {}, body, timeout
       if ([expected].flat().includes(response.status)) return { headers: response.headers, answer };
       const problem = problemOf(response, answer);
       failure = described(response.status, problem);
-      if (!worthRepeating(response.status, problem.code)) throw new OrderFailed(failure, problem.code);
+      const faults = (problem.errors ?? []).map((error) => error.code);
+      if (!worthRepeating(response.status, problem.code)) throw new OrderFailed(failure, problem.code, faults);
       const seconds = response.headers.get("Retry-After") ?? "";
       retryAfter = /^\d+$/.test(seconds) ? seconds * 1000 : 0;
     }

@@ -31,9 +31,9 @@ ADVICE = {
 
 
 class OrderFailed(Exception):
-    def __init__(self, message: str, code: str | None = None):
+    def __init__(self, message: str, code: str | None = None, faults: tuple[str, ...] = ()):
         super().__init__(message)
-        self.code = code
+        self.code, self.faults = code, faults
 
 
 def order(file_number: str) -> dict:
@@ -84,7 +84,8 @@ def send(method: str, path: str, expected: int | tuple[int, ...], headers: dict 
             problem = problem_of(response)
             failure = described(response.status_code, problem)
             if not worth_repeating(response.status_code, problem.get("code")):
-                raise OrderFailed(failure, problem.get("code"))
+                faults = tuple(error["code"] for error in problem.get("errors", []))
+                raise OrderFailed(failure, problem.get("code"), faults)
             seconds = response.headers.get("Retry-After", "")
             retry_after = int(seconds) if seconds.isdecimal() else 0
         if attempt + 1 < ATTEMPTS:

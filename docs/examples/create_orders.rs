@@ -71,14 +71,14 @@ pub(crate) struct Problem {
     pub(crate) code: String,
     detail: String,
     request_id: String,
-    errors: Vec<FieldProblem>,
+    pub(crate) errors: Vec<FieldProblem>,
 }
 
 #[derive(Debug, Deserialize)]
-struct FieldProblem {
+pub(crate) struct FieldProblem {
     #[serde(alias = "parameter")]
     pointer: String,
-    code: String,
+    pub(crate) code: String,
     detail: String,
 }
 

@@ -1,5 +1,6 @@
 // Keeps a copy of all orders that the key sees in the file mirror.json. Run it again and again, for example by
-// a timer or when a webhook arrives: it goes on where it was. It misses no change, also if it is killed.
+// a timer or when a webhook arrives: it goes on where it was. It misses no change, also if it is killed. If the
+// service was restored from an older backup, it begins anew.
 //
 // Needs create-orders.mjs beside it. Settings: BASE_URL, API_KEY, STATE_DIR (folder of mirror.json). Node.js
 // has a stable SQLite since version 24 only, so this mirror is one file that is replaced as a whole. Your
@@ -34,7 +35,15 @@ async function commit(mirror) {
 async function applyPage(mirror) {
   const query = new URLSearchParams({ limit: 100 });
   if (mirror.next_after) query.set("after", mirror.next_after);
-  const page = JSON.parse((await get(`/api/order/changes?${query}`)).answer);
+  let page;
+  try {
+    page = JSON.parse((await get(`/api/order/changes?${query}`)).answer);
+  } catch (error) {
+    if (!(error instanceof OrderFailed) || !error.faults.includes("unknown_cursor")) throw error;
+    Object.assign(mirror, { next_after: null, orders: {} });
+    await commit(mirror);
+    return true;
+  }
   // An order that changed twice is read once.
   const changed = new Set(page.data.map(({ order_id }) => order_id));
   const gone = new Set(page.data.flatMap(({ kind, order_id }) => (kind === "erased" ? [order_id] : [])));

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Keeps a copy of all orders that the key sees in a file of SQLite. Run it again and again, for example by a
-# timer or when a webhook arrives: it goes on where it was. It misses no change, also if it is killed.
+# timer or when a webhook arrives: it goes on where it was. It misses no change, also if it is killed. If the
+# service was restored from an older backup, it begins anew.
 #
 # Needs create-orders.sh beside it, and sqlite3. Settings: BASE_URL, API_KEY, STATE_DIR (folder of mirror.db).
 set -euo pipefail
@@ -27,7 +28,13 @@ advance="$quote"' "INSERT OR REPLACE INTO feed VALUES (1, \(.next_after | quoted
 apply_page() {
     local after order_id
     after=$(sqlite3 "$mirror" 'SELECT next_after FROM feed' | jq -Rr @uri)
-    get "/api/order/changes?limit=100${after:+&after=$after}" "$work/page"
+    if ! get "/api/order/changes?limit=100${after:+&after=$after}" "$work/page" 2>"$work/failure"; then
+        [ "$(problem '.errors // [] | any(.code == "unknown_cursor")')" = true ] ||
+            { cat "$work/failure" >&2; return 1; }
+        sqlite3 -bail "$mirror" 'BEGIN; DELETE FROM orders; DELETE FROM feed; COMMIT;'
+        echo '{"has_more":true}' >"$work/page"
+        return
+    fi
     echo 'BEGIN IMMEDIATE;' >"$work/statements"
     : >"$work/lines"
     # An order that changed twice is read once.

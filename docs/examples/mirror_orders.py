@@ -1,5 +1,6 @@
 """Keeps a copy of all orders that the key sees in a file of SQLite. Run it again and again, for example by a
-timer or when a webhook arrives: it goes on where it was. It misses no change, also if it is killed.
+timer or when a webhook arrives: it goes on where it was. It misses no change, also if it is killed. If the
+service was restored from an older backup, it begins anew.
 
 Needs create_orders.py beside it. Settings: BASE_URL, API_KEY, STATE_DIR (folder of mirror.db).
 """
@@ -35,7 +36,15 @@ def apply_page(mirror: sqlite3.Connection) -> bool:
     """Applies the next page of changes. Returns whether there are more."""
     stored = mirror.execute("SELECT next_after FROM feed").fetchone()
     after = f"&after={quote(stored[0], safe='')}" if stored else ""
-    page = get(f"/api/order/changes?limit=100{after}").json()
+    try:
+        page = get(f"/api/order/changes?limit=100{after}").json()
+    except OrderFailed as failure:
+        if "unknown_cursor" not in failure.faults:
+            raise
+        with mirror:
+            mirror.execute("DELETE FROM orders")
+            mirror.execute("DELETE FROM feed")
+        return True
     # An order that changed twice is read once.
     changed = list(dict.fromkeys(change["order_id"] for change in page["data"]))
     gone = {change["order_id"] for change in page["data"] if change["kind"] == "erased"}

@@ -1,5 +1,6 @@
 //! Keeps a copy of all orders that the key sees in a file of `SQLite`. Run it again and again, for example by a
-//! timer or when a webhook arrives: it goes on where it was. It misses no change, also if it is killed.
+//! timer or when a webhook arrives: it goes on where it was. It misses no change, also if it is killed. If the service
+//! was restored from an older backup, it begins anew.
 //!
 //! Needs `create_orders.rs` beside it, and diesel (feature `sqlite`). Settings: `BASE_URL`, `API_KEY`,
 //! `STATE_DIR` (folder of `mirror.db`).
@@ -60,6 +61,12 @@ fn is_erased(failure: &Failure) -> bool {
     answer.is_some_and(|answer| answer.problem.code == "erased")
 }
 
+fn is_unknown_cursor(failure: &Failure) -> bool {
+    let answer = failure.downcast_ref::<ProblemAnswer>();
+    let mut faults = answer.iter().flat_map(|answer| &answer.problem.errors);
+    faults.any(|fault| fault.code == "unknown_cursor")
+}
+
 /// Applies the next page of changes. Returns whether there are more.
 async fn apply_page(orders: &Orders, mirror: &mut SqliteConnection) -> Result<bool, Failure> {
     let stored =
@@ -67,7 +74,13 @@ async fn apply_page(orders: &Orders, mirror: &mut SqliteConnection) -> Result<bo
     let after = stored.iter().map(|stored| ("after", stored.next_after.as_str()));
     let query: Vec<_> = [("limit", "100")].into_iter().chain(after).collect();
     let next = || orders.request(Method::GET, "/api/order/changes").query(&query);
-    let page: Page = send(&[StatusCode::OK], next).await?.1;
+    let page: Page = match send(&[StatusCode::OK], next).await {
+        Err(failure) if is_unknown_cursor(&failure) => {
+            mirror.batch_execute("BEGIN; DELETE FROM orders; DELETE FROM feed; COMMIT;")?;
+            return Ok(true);
+        }
+        answer => answer?.1,
+    };
     let is_gone = |change: &&Change| change.kind == "erased";
     let gone: BTreeSet<_> = page.data.iter().filter(is_gone).map(|it| it.order_id).collect();
     // An order that changed twice is read once.

@@ -35,11 +35,12 @@ pub(crate) async fn list(request: HttpRequest, api: State) -> Answer {
     let (paging, after) = Paging::parse_older::<NotaryUse>(request.query_string())?;
     let walk = api.walks.acquire(&request, party).await?;
     api.answers.hold(&request, party).await?;
-    let (notaries, older) = api.list_notaries.page(caller.owner(), paging.limit, after).await?;
+    let page = api.list_notaries.page(caller.owner(), paging.limit, after).await?;
     drop(walk);
-    let records = notaries.iter().map(|one| (one.last_use, NotaryRecord::of(one)));
-    let others = Others { older, newer: false, stopped_at: None };
-    list::page(&request, format!("{}{PATH}", api.base_path), &paging, others, records)
+    let records = page.notaries.iter().map(|one| (one.last_use, NotaryRecord::of(one)));
+    let others = Others { older: page.has_more, newer: false, stopped_at: None };
+    let url = format!("{}{PATH}", api.base_path);
+    list::bounded_page(&request, url, &paging, others, Some(page.is_complete), records)
 }
 
 /// The record of a notary.
@@ -71,7 +72,10 @@ impl<'a> NotaryRecord<'a> {
 
 #[cfg(test)]
 mod tests {
-    use domain::order::{Notary, OrderId, SigningServiceId};
+    use domain::{
+        notary::KnownNotaries,
+        order::{Notary, OrderId, SigningServiceId},
+    };
     use serde_json::json;
     use time::Duration;
 
@@ -95,14 +99,16 @@ mod tests {
     #[actix_web::test]
     async fn notaries_are_answered_in_pages_latest_first() {
         let mut ports = Ports::with_key(|key| key.for_service = Some(SigningServiceId(42)));
-        ports.reader.expect_notaries().returning(|_, _| Ok([3, 1, 2].map(known).to_vec()));
+        ports.reader.expect_notaries().returning(|_, _, _| {
+            Ok(KnownNotaries { found: [3, 1, 2].map(known).to_vec(), is_complete: false })
+        });
         let api = ports.api();
 
         let first = api.send(TestApi::get(&format!("{PATH}?limit=2"))).await;
 
         let id = |number: i64| known(number).last_use.to_string();
         let expected = json!({
-            "object": "list", "url": PATH, "has_more": true,
+            "object": "list", "url": PATH, "has_more": true, "is_complete": false,
             "data": [
                 { "id": id(1), "name": "N1", "phone": "+1 555 010 0142",
                     "email": "pat@notary.example", "notary_id": 7001, "orders": 3,

@@ -100,6 +100,7 @@ fn without_orders(change: fn(&mut NewApiKey)) -> Ports {
     ports.reader.expect_notes().returning(|_, _, _| Ok(None));
     ports.reader.expect_history().returning(|_, _, _| Ok(None));
     ports.reader.expect_document().returning(|_, _| Ok(None));
+    ports.reader.expect_newest().returning(|_, _| Ok(None));
     ports.reader.expect_page().returning(|_, _| {
         Ok(Some(Page { items: vec![], has_older: false, has_newer: false, stopped_at: None }))
     });

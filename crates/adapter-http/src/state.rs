@@ -89,8 +89,6 @@ pub struct Api {
     pub openapi: OnceLock<Bytes>,
     /// Whether there is a console.
     pub has_console: bool,
-    /// Whether a page may take a key, and get a session in its place.
-    pub console_keys: bool,
     /// Traces requests, if traces are exported.
     pub traces: Option<Arc<dyn TraceRequests>>,
     /// Work that finishes even when its client disconnects.

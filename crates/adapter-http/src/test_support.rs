@@ -244,7 +244,6 @@ impl Ports {
                 sessions: sessions.clone(),
             },
             invitation_mails: self.invitation_mails,
-            console_keys: self.console_keys,
             webhooks,
             create_order: CreateOrder {
                 intake: intake.clone(),
@@ -285,6 +284,7 @@ impl Ports {
             admission: Admission {
                 keys,
                 sessions,
+                console_keys: self.console_keys,
                 site: Site::default(),
                 rates: Arc::new(RateLimits::new(self.rate, self.rate, self.rate)),
                 proxies: Proxies { trusted: self.trusted_proxies, header: header::X_FORWARDED_FOR },

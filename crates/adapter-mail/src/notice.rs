@@ -77,19 +77,22 @@ fn of_invitation(notice: &InvitationNotice) -> Mail {
 
 /// The fields and requests that a mail names are the first of each.
 fn of_rejected(notice: &RejectedNotice) -> Mail {
-    let RejectedNotice { name, since, at, by_code, .. } = notice;
+    let RejectedNotice { names, since, at, by_code, .. } = notice;
     let requests = counted(notice.requests());
+    let quoted = names.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ");
+    let keys = format!("{} {quoted}", if names.len() == 1 { "key" } else { "keys" });
     let text = second(*since).map(|since| {
         let by_code = by_code.iter().map(with_code).collect::<Vec<_>>().concat();
         format!(
-            "The service has rejected {requests} of the API key {name:?} to create or change orders since \
+            "The service has rejected {requests} of the API {keys} to create or change orders since \
              {since}: nothing of them was stored.\n\n{by_code}\
              The answer to each request names every fault in `errors`. Correct your software, and send the \
              requests again.\n\n\
              GET /api/key has the numbers of the last day. At most one such mail an hour leaves.\n"
         )
     });
-    (format!("{requests} of an API key rejected"), *at, text)
+    let of = if names.len() == 1 { "an API key" } else { "API keys" };
+    (format!("{requests} of {of} rejected"), *at, text)
 }
 
 fn with_code((code, with_code): (&String, &RejectedWithCode)) -> String {
@@ -226,7 +229,7 @@ mod tests {
             RejectedWithCode { requests: 1, faults: [].into(), request_ids: vec!["77".to_owned()] };
         let mail = parsed(&Notice::Rejected(RejectedNotice {
             key: ApiKeyId(3),
-            name: "closing desk".to_owned(),
+            names: ["closing desk".to_owned(), "night run".to_owned()].into(),
             since: NOW,
             at: NOW + time::Duration::MINUTE,
             by_code: [("validation_failed", failed), ("forbidden", forbidden)]
@@ -235,8 +238,8 @@ mod tests {
             recipient: EmailAddress::try_from("it@title.example.com".to_owned()).unwrap(),
         }));
         for part in [
-            "201 requests of an API key rejected",
-            "\"closing desk\"",
+            "201 requests of API keys rejected",
+            "of the API keys \"closing desk\", \"night run\" to create",
             "since 2026-12-01T20:30:00Z",
             "validation_failed: 200 requests",
             "/signingDetailsFormData/signerName (required)",

@@ -91,7 +91,7 @@ fn email(address: &str) -> EmailAddress {
 
 fn change(kind: ChangeKind, status: OrderStatus, actor: Actor) -> OrderChange {
     let at = datetime!(2026-11-30 15:04:05 UTC);
-    OrderChange { at, kind, status, notary_id: Some(7001), actor, reason: None, by: None }
+    OrderChange { kind, status, notary_id: Some(7001), actor, ..OrderChange::created(at) }
 }
 
 /// Returns a mail about the order of a request.

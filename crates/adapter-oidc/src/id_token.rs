@@ -6,8 +6,9 @@ use biscuit::{
     jwa::SignatureAlgorithm,
     jws,
 };
-use domain::person::Identity;
+use domain::person::{CEREMONY_LIFETIME, Identity};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use time::{Duration, OffsetDateTime};
 
 use crate::keys::{self, Keys};
@@ -43,6 +44,8 @@ pub(crate) enum Fault {
     Expired(i64),
     #[error("the ID token begins to count in {0} s; look at the clocks")]
     TooEarly(i64),
+    #[error("the person was signed in {0} s ago, and had to sign in again")]
+    NotAgain(i64),
 }
 
 /// The claims that count. `email`, `email_verified` and all others decide nothing.
@@ -56,6 +59,8 @@ pub(crate) struct Claims {
     iat: i64,
     nbf: Option<i64>,
     nonce: Option<String>,
+    /// Other providers may write it in another form, and it does not matter for most logins.
+    auth_time: Option<Value>,
 }
 
 impl CompactJson for Claims {}
@@ -65,6 +70,7 @@ pub(crate) struct Expected<'a> {
     pub(crate) issuer: &'a str,
     pub(crate) client_id: &'a str,
     pub(crate) nonce: &'a str,
+    pub(crate) is_again: bool,
 }
 
 /// An ID token whose signature is not checked yet.
@@ -137,6 +143,12 @@ impl Claims {
         let early = self.iat.max(self.nbf.unwrap_or(i64::MIN)).saturating_sub(now);
         if early > tolerated {
             return Err(Fault::TooEarly(early));
+        }
+        // A provider that was asked by `max_age` must tell it (section 2). Not all know that parameter.
+        let signed_in = self.auth_time.as_ref().and_then(Value::as_i64);
+        let age = signed_in.map_or(0, |at| now.saturating_sub(at));
+        if expected.is_again && age > CEREMONY_LIFETIME.whole_seconds() + tolerated {
+            return Err(Fault::NotAgain(age));
         }
         let is_subject = (1..=MAX_SUBJECT).contains(&self.sub.len()) && self.sub.is_ascii();
         if !is_subject {

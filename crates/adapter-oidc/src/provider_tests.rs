@@ -96,6 +96,7 @@ fn pending() -> PendingLogin {
         state: "the state".to_owned(),
         nonce: "the nonce".to_owned(),
         verifier: "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk".to_owned(),
+        is_again: false,
     }
 }
 
@@ -274,6 +275,35 @@ async fn token_must_be_for_this_login() {
     ] {
         let outcome = login.outcome(&login.key.sign(&login.claims_but(&members))).await;
         assert!(!outcome.contains("rejected"), "{members}: {outcome}");
+    }
+}
+
+#[tokio::test]
+async fn login_is_done_again_where_the_service_asks_for_it() {
+    let login = Login::new().await;
+    let again = PendingLogin { is_again: true, ..pending() };
+    let url = login.provider.begin(&again).await.unwrap();
+    assert_eq!(url, login.provider.begin(&pending()).await.unwrap() + "&max_age=0");
+    let now = login.clock.now().unix_timestamp();
+    // For ten minutes, and by a clock that is off by one.
+    for (signed_in, counts) in [
+        (json!(now), true),
+        (json!(now - 660), true),
+        (json!(now - 661), false),
+        (json!(i64::MIN), false),
+        // A provider that does not know the parameter.
+        (json!(null), true),
+        (json!("yesterday"), true),
+    ] {
+        login
+            .server
+            .has_token(&login.key.sign(&login.claims_but(&json!({ "auth_time": signed_in }))));
+        let found = login.provider.finish(&again, "a code", login.clock.now()).await;
+        let found = outcome(found);
+        assert_eq!(found == "Ann", counts, "{signed_in}: {found}");
+        assert!(counts || is_rejected(&found, "sign in again"), "{found}");
+        // It does not matter for another login.
+        assert_eq!(outcome(login.finish().await), "Ann", "{signed_in}");
     }
 }
 

@@ -17,8 +17,8 @@ pub struct Issuer {
 /// The text is no issuer.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "must be the issuer of the provider, such as https://login.example.com, without a user, a query or a fragment; \
-     http works only at localhost, for trials"
+    "must be the issuer of the provider, such as https://login.example.com, without a user, a \
+     query or a fragment; http works only at localhost, for trials"
 )]
 pub struct InvalidIssuer;
 

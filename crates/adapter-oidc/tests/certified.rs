@@ -57,6 +57,7 @@ fn login(nonce: &str) -> PendingLogin {
         state: "state".to_owned(),
         nonce: nonce.to_owned(),
         verifier: "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk".to_owned(),
+        is_again: false,
     }
 }
 

@@ -16,6 +16,7 @@ use domain::{
     access::{Access, AccessId, PublicAccessId, RunId},
     api_key::Owner,
     order::OrderId,
+    person::Doer,
     ports::{AccessFilter, AccessLog, BusyKey, MaybeErased, MissingAccesses, StoreError},
 };
 use sql_rows::{
@@ -240,8 +241,10 @@ async fn list(
         if let Some(since) = filter.since {
             listed = listed.filter(accesses::at.ge(Utc(since)));
         }
-        if let Some(key) = filter.key {
-            listed = listed.filter(accesses::api_key_id.eq(key.0));
+        match filter.by {
+            Some(Doer::Key(key)) => listed = listed.filter(accesses::api_key_id.eq(key.0)),
+            Some(Doer::Person(id)) => listed = listed.filter(accesses::person_id.eq(id.0)),
+            None => {}
         }
         if let Some(address) = filter.address {
             listed = listed.filter(accesses::address.eq(address.to_string()));

@@ -13,18 +13,28 @@ use domain::ports::StoreError;
 use crate::{failure::Failure, store::PostgresStore};
 
 /// No other transaction writes until the import ends. The tables are in the order in which creating
-/// an order writes to them, so that the two do not wait for each other.
+/// an order writes to them, and giving numbers in the feed, so that none of them waits for another that waits for it.
 const LOCK: &str = "LOCK TABLE signing_services, orders, order_changes, order_notes, documents, uploads, \
     events, deliveries, order_recipients, recipient_mails, webhook_endpoints, webhook_deliveries, idempotency_keys, api_keys, \
-    key_events, accesses, access_runs, order_feed, order_feed_position, rejected_requests, \
+    key_events, accesses, access_runs, order_feed_position, order_feed, order_feed_epochs, rejected_requests, \
     people, invitations, passkeys, identities IN EXCLUSIVE MODE";
 
-/// Switches the triggers off that write entries of the feed, or on: the source has these entries.
-fn feeding(switch: &str) -> String {
-    let tables = ["order_changes", "order_notes", "events"];
-    let alter = |table| format!("ALTER TABLE {table} {switch} TRIGGER {table}_feed;");
-    tables.map(alter).concat()
+/// Switches the triggers off that write entries of the feed, or on: the source has these entries. Also the one that
+/// refuses identifiers that were drawn before: an operator may have given the table a later range, and no rollback of a
+/// copy that failed at its end moves a sequence back.
+fn triggers(switch: &str) -> String {
+    let triggers = [
+        ("order_changes", "order_changes_feed"),
+        ("order_notes", "order_notes_feed"),
+        ("events", "events_feed"),
+        ("orders", "orders_refuse_drawn"),
+    ];
+    let alter = |(table, trigger)| format!("ALTER TABLE {table} {switch} TRIGGER {trigger};");
+    triggers.map(alter).concat()
 }
+
+/// A service that was started on the database has begun an epoch. Those of the source take its place.
+const NO_EPOCH: &str = "DELETE FROM order_feed_epochs";
 
 /// Continues the numbers of the feed after the last one of the source, which may have been removed.
 fn number_after(assigned: i64) -> String {
@@ -66,7 +76,7 @@ impl PostgresStore {
     pub async fn begin_import(&self) -> Result<Import, StoreError> {
         // Not a connection of the pool: the server limits how long their statements run.
         let mut import = Import(self.server.connect_unlimited().await.map_err(Failure::from)?);
-        for statements in ["BEGIN", LOCK, &feeding("DISABLE")] {
+        for statements in ["BEGIN", LOCK, &triggers("DISABLE"), NO_EPOCH] {
             import.run(statements).await?;
         }
         Ok(import)
@@ -110,7 +120,7 @@ impl Import {
         }
         let numbered = assigned.get("order_feed").copied().unwrap_or_default();
         self.run(&number_after(numbered)).await?;
-        self.run(&feeding("ENABLE")).await?;
+        self.run(&triggers("ENABLE")).await?;
         self.run(MARK_COPY).await?;
         self.run("COMMIT").await
     }

@@ -27,7 +27,8 @@ const CLUSTER: &str = "SELECT system_identifier::text FROM pg_control_system()";
 const TABLE: &str = "SELECT oid || '/' || 'installation'::regclass::oid FROM pg_database \
     WHERE datname = current_database()";
 
-async fn identity(connection: &mut AsyncPgConnection) -> Result<String, Failure> {
+/// Returns what identifies this database.
+pub(crate) async fn identity(connection: &mut AsyncPgConnection) -> Result<String, Failure> {
     let has_cluster: bool = sql::<Bool>(HAS_CLUSTER).get_result(connection).await?;
     let cluster: String = if has_cluster {
         sql::<Text>(CLUSTER).get_result(connection).await?

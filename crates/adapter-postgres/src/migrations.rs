@@ -22,7 +22,7 @@ use sql_rows::migrations::{
 use crate::{ConnectError, connect::Server};
 
 /// The migrations, oldest first: a version, and its statements.
-const MIGRATIONS: [(&str, &str); 13] = [
+const MIGRATIONS: [(&str, &str); 16] = [
     ("20261129100000", include_str!("../../../migrations/postgres/20261129100000_create/up.sql")),
     (
         "20261129140000",
@@ -54,6 +54,15 @@ const MIGRATIONS: [(&str, &str); 13] = [
     ),
     ("20261130400000", include_str!("../../../migrations/postgres/20261130400000_lists/up.sql")),
     ("20261130600000", include_str!("../../../migrations/postgres/20261130600000_people/up.sql")),
+    (
+        "20261130700000",
+        include_str!("../../../migrations/postgres/20261130700000_feed_epochs/up.sql"),
+    ),
+    ("20261130800000", include_str!("../../../migrations/postgres/20261130800000_contacts/up.sql")),
+    (
+        "20261130900000",
+        include_str!("../../../migrations/postgres/20261130900000_old_values/up.sql"),
+    ),
 ];
 
 /// Makes instances that start at once in one schema migrate one after the other. The number is `nota`
@@ -63,14 +72,17 @@ const LOCK: &str = "SET LOCAL lock_timeout = '60s'; \
     SET LOCAL lock_timeout = '1s'";
 
 /// The triggers that an incomplete restore may lose. No statement fails without them, but documents lose
-/// their objects, keys create two orders, and changes leave no event and no entry in the feed.
-const TRIGGERS: [(&str, &str); 10] = [
+/// their objects, keys create two orders, changes leave no event and no entry in the feed, and erasures leave old
+/// values.
+const TRIGGERS: [(&str, &str); 12] = [
     ("documents", "documents_adopt_uploads"),
     ("events", "events_feed"),
     ("order_changes", "order_changes_feed"),
     ("order_notes", "order_notes_feed"),
     ("orders", "orders_announce"),
+    ("orders", "orders_erase_old_values"),
     ("orders", "orders_feed_erasure"),
+    ("orders", "orders_refuse_drawn"),
     ("idempotency_keys", "idempotency_keys_in_use"),
     ("orders", "orders_check_notary"),
     ("orders", "orders_name_status"),
@@ -78,12 +90,13 @@ const TRIGGERS: [(&str, &str); 10] = [
 ];
 
 /// The tables that the migrations create, and the rights on them that the service needs.
-const TABLES: [(&str, &str); 27] = [
+const TABLES: [(&str, &str); 28] = [
     ("orders", "SELECT INSERT UPDATE"),
     ("order_changes", "SELECT INSERT UPDATE"),
     ("order_notes", "SELECT INSERT UPDATE"),
     ("order_feed", "SELECT UPDATE DELETE"),
     ("order_feed_position", "SELECT UPDATE"),
+    ("order_feed_epochs", "SELECT INSERT"),
     ("signing_services", "SELECT INSERT UPDATE DELETE"),
     ("documents", "SELECT INSERT DELETE"),
     ("uploads", "SELECT INSERT UPDATE DELETE"),

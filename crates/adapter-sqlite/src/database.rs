@@ -237,9 +237,9 @@ const EMPTYING_TIME: Duration = Duration::from_secs(3);
 /// The outcome of a rewrite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rewrite {
-    /// Nothing: no order was erased since the last one.
+    /// Nothing: nothing was erased since the last one.
     NotDue,
-    /// The files have nothing of erased orders.
+    /// The files have nothing of what was erased.
     Done,
     /// A process kept the log in use. The next call rewrites the database again.
     LogInUse,
@@ -272,8 +272,8 @@ fn remove_erasure_mark(connection: &mut SqliteConnection, mark: i32) -> QueryRes
 }
 
 /// Rewrites the database at `path` and empties its write-ahead log, so that neither has anything of
-/// orders that were erased: pages keep bytes of rows that SQLite has moved to another page, and
-/// `secure_delete` does not overwrite them. Does nothing if no order was erased since the last time.
+/// orders and people that were erased: pages keep bytes of rows that SQLite has moved to another page, and
+/// `secure_delete` does not overwrite them. Does nothing if nothing was erased since the last time.
 /// Other processes may read meanwhile; their writes fail if the rewrite takes longer than they wait
 /// for a lock. If one of them keeps the log in use for some seconds, nothing is lost.
 ///

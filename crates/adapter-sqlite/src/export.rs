@@ -24,7 +24,7 @@ use crate::{
 
 /// The tables of a copy. A row comes after the rows to which it refers. The installation is left out: the
 /// copy is another one. So are sessions and ceremonies: people sign in again.
-pub const EXPORTED_TABLES: [&str; 23] = [
+pub const EXPORTED_TABLES: [&str; 24] = [
     "signing_services",
     "api_keys",
     "key_events",
@@ -43,6 +43,7 @@ pub const EXPORTED_TABLES: [&str; 23] = [
     "accesses",
     "access_runs",
     "order_feed",
+    "order_feed_epochs",
     "rejected_requests",
     "people",
     "invitations",

@@ -22,7 +22,7 @@ mod store;
 mod tests;
 mod webhooks;
 
-pub use backup::{BackupError, DatabaseCopy, Totals};
+pub use backup::{BackupError, CopiedDocument, DatabaseCopy, Totals};
 pub use database::{OpenError, Rewrite, rewrite};
 pub use export::{EXPORTED_TABLES, Export, ExportError, ExportedPage};
 pub use inspect::{InspectError, inspect};

@@ -19,15 +19,16 @@ use crate::failure::Failure;
 
 pub(crate) const MIGRATIONS: EmbeddedMigrations = embed_migrations!("../../migrations/sqlite");
 
-/// The triggers without which changes have no history, no event and no place in the feed. No statement fails
-/// then.
-const TRIGGERS: [&str; 6] = [
+/// The triggers without which changes have no history, no event and no place in the feed, and erasures leave old
+/// values. No statement fails then.
+const TRIGGERS: [&str; 7] = [
     ORDER_CHANGE,
     "order_feed_number",
     "order_changes_feed",
     "order_notes_feed",
     "events_feed",
     "orders_feed_erasure",
+    "orders_erase_old_values",
 ];
 
 /// The reason why the schema could not be brought up to date.

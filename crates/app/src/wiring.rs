@@ -244,6 +244,7 @@ impl Parts {
             admission: Admission {
                 keys: self.keys.clone(),
                 sessions: self.sessions.clone(),
+                console_keys: settings.console_keys,
                 site: Site {
                     public_url: settings.public_address(),
                     base_path: settings.base_path.clone(),
@@ -265,7 +266,6 @@ impl Parts {
             base_path: settings.base_path.clone(),
             openapi: OnceLock::new(),
             has_console: settings.console,
-            console_keys: settings.console_keys,
             traces: traces.map(|traces| traces as _),
             detached: DetachedTasks::new(Handle::current()),
             replays: Replays::default(),

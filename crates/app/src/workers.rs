@@ -218,7 +218,7 @@ fn upkeep(parts: &Parts, metrics: &WorkerMetrics) -> Vec<Row> {
             "orders of another version or system are not found by all words until the database answers",
             DATABASE,
             FoldTexts { admin: storage.admin.clone() },
-            drop,
+            report::kept_texts,
         ),
     ];
     if let Some(folder) = settings.mail_drop().filter(|_| settings.mail_drop_days > 0) {

@@ -53,7 +53,8 @@ macro_rules! contract {
             window_of_zero_makes_no_duplicate, file_numbers_are_compared_exactly,
             duplicate_writes_nothing, one_of_concurrent_orders_is_created,
             one_of_concurrent_orders_after_the_newest_is_created,
-            order_follows_only_the_newest_of_its_client, amendment_is_stored_under_its_key,
+            order_follows_only_the_newest_of_its_client, order_follows_only_one_that_takes_no_changes,
+            file_number_in_another_form_is_in_use, amendment_is_stored_under_its_key,
             creating_an_order_adopts_its_uploads, order_with_swept_upload_is_rejected,
             test_and_real_orders_do_not_share_file_numbers,
             order_whose_record_cannot_be_read_changes_all_the_same,
@@ -62,7 +63,9 @@ macro_rules! contract {
             change_of_nothing_or_of_a_cancelled_order_is_not_stored, notary_is_found_as_named,
             name_leaves_with_a_number_that_another_system_changes,
             documents_added_after_a_change_keep_the_history,
+            reason_of_a_signing_without_signatures_is_given_later,
             amended_order_is_found_as_stored, amendment_is_later_than_every_change_before,
+            old_values_stay_until_the_erasure,
             amendment_of_nothing_leaves_no_trace, order_of_another_client_is_not_amended,
             concurrent_amendments_and_changes_are_one_after_the_other,
             one_of_concurrent_amendments_of_a_version_is_stored,
@@ -103,6 +106,7 @@ macro_rules! contract {
         $crate::obligations!(access_log, $fixture;
             access_is_read_as_it_was_stored, stored_access_stays_as_it_is,
             pages_have_every_access_once, accesses_are_listed_by_order_instant_key_and_address,
+            accesses_are_listed_by_person,
             order_shows_accesses_of_its_sides_and_of_operators,
             refusal_of_a_stranger_is_for_operators, missing_numbers_are_found,
             gaps_of_a_running_instance_hide_no_removed_access,
@@ -115,7 +119,8 @@ macro_rules! contract {
     (rejected_log, $fixture:expr) => {
         $crate::obligations!(rejected_log, $fixture;
             counts_of_a_key_are_read_by_code, count_that_has_grown_replaces_itself,
-            mail_is_claimed_for_a_key_with_a_contact, one_of_concurrent_claims_gets_a_key,
+            mail_is_claimed_for_a_key_with_a_contact, keys_of_one_contact_have_one_mail,
+            one_of_concurrent_claims_gets_a_contact,
             claim_of_a_wrong_clock_does_not_count, told_requests_are_not_told_again,
             old_counts_are_removed,
         );
@@ -185,7 +190,8 @@ macro_rules! contract {
             deliveries_of_an_event_from_the_future_are_due, event_put_off_is_passed,
             event_of_an_unknown_type_is_left_alone, unreadable_event_holds_up_no_other, identifier_of_an_event_is_never_given_again,
             mails_of_a_call_are_as_many_as_clients_cause,
-            news_that_gather_join_the_mail_that_waits, news_of_a_call_gather,
+            news_that_gather_join_the_mail_that_waits, news_join_a_mail_that_leaves_at_once,
+            news_of_a_call_gather,
             news_do_not_join_a_mail_that_may_have_left,
             concurrent_workers_gather_news_in_one_mail,
             notes_that_one_mail_cannot_tell_have_another,
@@ -208,6 +214,7 @@ macro_rules! contract {
             leases_of_dead_processes_are_free, settlements_of_a_call_are_stored_together, mail_of_an_unknown_subject_holds_up_no_other,
             renewed_lease_holds_longer, unknown_outcomes_are_counted,
             recipients_of_mails_that_begin_are_remembered, version_of_told_changes_is_remembered,
+            changes_that_a_mail_tells_leave_the_queue, older_of_two_mails_about_changes_stays,
             sequence_grows_with_the_appointment_only,
         );
     };
@@ -257,18 +264,21 @@ macro_rules! contract {
             filters_find_the_orders_that_match, search_finds_a_part_of_a_text,
             search_finds_words_of_every_text, notary_is_found_whoever_assigns_it,
             texts_of_the_version_before_are_folded, folding_leaves_erased_orders_alone,
+            order_whose_texts_cannot_be_stored_keeps_them,
+            agenda_goes_on_at_the_place_of_its_cursor, dashes_and_blanks_between_parts_are_alike,
             filters_find_orders_of_the_other_side, late_orders_are_found,
             appointments_are_listed_by_their_start, page_tells_the_newest_change_and_note, changed_order_is_found_by_its_new_values,
             orders_have_the_names_of_now, history_is_read_in_pages, notes_are_read_in_pages,
-            large_notes_are_read_in_short_pages, erased_order_is_in_no_page_and_still_a_cursor, poller_misses_no_concurrent_order,
+            large_notes_are_read_in_short_pages, notaries_are_those_of_the_newest_orders, erased_order_is_in_no_page_and_still_a_cursor, poller_misses_no_concurrent_order,
         );
     };
     (change_feed, $fixture:expr) => {
         $crate::obligations!(change_feed, $fixture;
             every_kind_of_change_is_in_the_feed_once, pages_have_every_entry_once,
             feed_has_the_orders_of_its_owner, erased_order_leaves_its_erasure_alone,
-            now_is_behind_every_change, place_that_never_was_is_none, old_erasures_leave_the_feed,
-            poller_misses_no_concurrent_change,
+            now_is_behind_every_change, place_that_never_was_is_none,
+            place_behind_a_restored_backup_is_none, one_of_concurrent_starts_begins_the_epoch,
+            old_erasures_leave_the_feed, poller_misses_no_concurrent_change,
         );
     };
     (order_admin, $fixture:expr) => {

@@ -29,6 +29,18 @@ pub trait OtherSystem: Send + Sync {
     /// Damages the record of an order, so that no port can read it.
     async fn damage_order(&self, id: OrderId);
 
+    /// Damages the old values in the history of an order, so that no port can read them.
+    async fn damage_old_values(&self, id: OrderId);
+
+    /// Lets no two orders have a word in what a search looks at.
+    async fn let_one_order_have(&self, word: &'static str);
+
+    /// Makes the epochs of the feed those of another database, as after a restore of a backup.
+    async fn make_epochs_foreign(&self);
+
+    /// Writes the file number of an order in the decomposed form, as version 0.1.0 does if the client sends it so.
+    async fn decompose_file_number(&self, id: OrderId);
+
     /// Gives each event a type that only a newer version of the service knows.
     async fn make_events_unknown(&self);
 
@@ -82,7 +94,7 @@ pub struct Remains {
     pub client: ClientId,
     /// The status that each of its changes has set, the oldest first.
     pub history: Vec<String>,
-    /// Its data: details, file number, times of the signing, notary, notes, reasons of changes, documents. Erasure
-    /// leaves none.
+    /// Its data: details, file number, times of the signing, notary, notes, reasons and old values of changes,
+    /// documents. Erasure leaves none.
     pub data: Vec<String>,
 }

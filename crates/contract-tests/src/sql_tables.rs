@@ -68,6 +68,26 @@ impl<Sql: Fn(&str) -> Vec<String> + Send + Sync> OtherSystem for SqlTables<Sql> 
         self.update(id, "details = '{}'");
     }
 
+    async fn damage_old_values(&self, id: OrderId) {
+        (self.0)(&format!("UPDATE order_changes SET before = '[' WHERE order_id = {}", id.0));
+    }
+
+    async fn let_one_order_have(&self, word: &'static str) {
+        let has_word = format!("replace(search_text, '{word}', '') <> search_text");
+        (self.0)(&format!(
+            "CREATE UNIQUE INDEX one_word ON orders ((CASE WHEN {has_word} THEN 1 END))"
+        ));
+    }
+
+    async fn make_epochs_foreign(&self) {
+        (self.0)("UPDATE order_feed_epochs SET database = 'another'");
+    }
+
+    async fn decompose_file_number(&self, id: OrderId) {
+        let decomposed = "replace(file_number, '\u{e9}', 'e\u{301}')";
+        self.update(id, &format!("file_number = {decomposed}"));
+    }
+
     async fn make_events_unknown(&self) {
         (self.0)("UPDATE events SET type = 'order.unknown'");
     }
@@ -125,6 +145,7 @@ impl<Sql: Fn(&str) -> Vec<String> + Send + Sync> OtherSystem for SqlTables<Sql> 
             self.found(id, "coalesce(CAST(ends_at AS TEXT), '')"),
             self.found(id, "coalesce(notary, '')"),
             of_changes("reason"),
+            of_changes("before"),
             (self.0)(&format!("SELECT text AS found FROM order_notes WHERE order_id = {}", id.0)),
             (self.0)(&documents),
         ];

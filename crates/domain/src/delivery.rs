@@ -138,7 +138,8 @@ pub enum MailSubject {
 }
 
 impl MailSubject {
-    /// The mails that tell all fields of an order: its recipient knows the changes before.
+    /// The mails that tell all fields of an order, and whether its appointment must be confirmed again: their
+    /// recipients know the changes before.
     pub const WHOLE: [Self; 3] = [Self::Changed, Self::Created, Self::Reinstated];
 
     /// Returns the subject of the mails that follow an event; `None` if no mail follows it.
@@ -170,6 +171,9 @@ impl MailSubject {
     fn of_update(change: &ChangedOrder) -> Option<Self> {
         if change.reinstates() {
             return Some(Self::Reinstated);
+        }
+        if change.only_reason {
+            return Some(Self::NotSigned);
         }
         // The client has moved a confirmed appointment. The mail about its change says so.
         if change.actor == Actor::Client {
@@ -226,10 +230,21 @@ impl MailSubject {
         )
     }
 
-    /// Returns whether the news with its content is still true of an order. A late mail must not put a
-    /// cancelled appointment back into a calendar, remove one that takes place, ask for documents that
+    /// Returns whether a mail of this kind that waits takes later news of its kind: it tells the order as it is when
+    /// it leaves. An order is created once, and each mail about a notary names its own.
+    pub fn joins(self) -> bool {
+        !matches!(self, Self::Created | Self::NotaryAssigned)
+    }
+
+    /// Returns whether the news since an instant, with its content, is still true of an order. A late mail must not
+    /// put a cancelled appointment back into a calendar, remove one that takes place, ask for documents that
     /// are withdrawn, or tell of changes that are undone.
-    pub fn is_true_of(self, content: Option<&MailContent>, order: &StoredOrder) -> bool {
+    pub fn is_true_of(
+        self,
+        content: Option<&MailContent>,
+        since: OffsetDateTime,
+        order: &StoredOrder,
+    ) -> bool {
         let is_cancelled = order.status == OrderStatus::CANCELLED;
         let any_of = |documents: &[StoredDocument], holds: fn(&StoredDocument) -> bool| {
             let mut found = (0..).zip(documents).filter(|(_, one)| holds(one));
@@ -258,8 +273,7 @@ impl MailSubject {
             Self::NoteAdded => true,
             // The papers are there, whatever became of the order.
             Self::SignedDocumentsAdded => is_there(&order.signed_documents),
-            Self::DocumentReplaced => !is_cancelled && is_there(&order.documents),
-            Self::DocumentsAdded => {
+            Self::DocumentsAdded | Self::DocumentReplaced => {
                 !is_cancelled && any_of(&order.documents, StoredDocument::is_current)
             }
             // Whoever has a copy should not use it, whatever became of the order.
@@ -269,7 +283,8 @@ impl MailSubject {
             }
             Self::Changed => {
                 !is_cancelled
-                    && (is_changed(content, &order.order) || order.must_be_confirmed_again())
+                    && (is_changed(content, &order.order)
+                        || order.must_be_confirmed_again_since().is_some_and(|at| at >= since))
             }
             Self::Created | Self::Reinstated => !is_cancelled,
         }
@@ -390,10 +405,8 @@ impl NewDelivery {
     /// if they are of another kind or for another recipient, or if one mail cannot tell of both. The mail
     /// becomes another one with another key: a relay may have taken the former without saying so.
     pub fn join(&mut self, later: &Self) -> bool {
-        let is_same = self.subject == later.subject
-            && self.audience == later.audience
-            && self.recipient.is_same_as(&later.recipient);
-        if !is_same || !self.subject.gathers() {
+        let is_same = self.subject == later.subject && self.is_for_reader_of(later);
+        if !is_same || !self.subject.joins() {
             return false;
         }
         let content = match (&self.content, &later.content) {
@@ -407,6 +420,18 @@ impl NewDelivery {
         self.content = content;
         self.message_key.clone_from(&later.message_key);
         true
+    }
+
+    /// Returns whether this mail tells also what a later one about changed fields of the same order tells: it has not
+    /// left, and tells all of the order as it is then.
+    pub fn tells(&self, later: &Self) -> bool {
+        MailSubject::WHOLE.contains(&self.subject)
+            && later.subject == MailSubject::Changed
+            && self.is_for_reader_of(later)
+    }
+
+    fn is_for_reader_of(&self, other: &Self) -> bool {
+        self.audience == other.audience && self.recipient.is_same_as(&other.recipient)
     }
 
     /// Returns how much of its order the mail may tell now; `None` if it must not leave. A mail may wait for
@@ -529,8 +554,8 @@ mod tests {
     use super::*;
     use crate::{
         order::{
-            Notary, SigningServiceId,
-            event::{MAX_NOTES_OF_A_MAIL, NoteThen},
+            ChangeKind, Notary, OrderChange, SigningServiceId,
+            event::{MAX_NOTES_OF_A_MAIL, NotaryThen, NoteThen},
             record::OrderColumns,
         },
         ports::MockEntropy,
@@ -594,6 +619,27 @@ mod tests {
         MailContent::Note { author, text: text.to_owned() }
     }
 
+    fn notary(notary_id: i64) -> MailContent {
+        MailContent::Notary(NotaryThen { notary_id: Some(notary_id), notary: None })
+    }
+
+    #[test]
+    fn mail_with_all_of_an_order_tells_its_later_changes() {
+        let later = mail(MailSubject::Changed, None);
+        let other = EmailAddress::from_stored("other@example.com".to_owned());
+        for subject in MailSubject::ALL {
+            let first = NewDelivery {
+                recipient: EmailAddress::from_stored(later.recipient.as_str().to_uppercase()),
+                ..mail(subject, None)
+            };
+            let is_whole = MailSubject::WHOLE.contains(&subject);
+            assert_eq!(first.tells(&later), is_whole, "{subject:?}");
+            assert!(!first.tells(&NewDelivery { recipient: other.clone(), ..later.clone() }));
+            assert!(!first.tells(&NewDelivery { audience: Audience::Service, ..later.clone() }));
+            assert!(!first.tells(&mail(MailSubject::NoteAdded, None)));
+        }
+    }
+
     /// The values before the first change are those that the recipient knows.
     #[test]
     fn joined_mail_has_the_first_values_all_documents_and_all_notes() {
@@ -612,6 +658,7 @@ mod tests {
         for (subject, first, later, joined) in [
             (changed, Previous(old.clone()), Previous(new), Previous(old)),
             (added, Documents(vec![2, 3]), Documents(vec![3, 1]), Documents(vec![1, 2, 3])),
+            (MailSubject::Confirmed, notary(7), notary(8), notary(8)),
             (noted, note(client, "a"), note(operator, "b"), two.clone()),
             (noted, two, note(client, "c"), Notes(three)),
         ] {
@@ -654,7 +701,7 @@ mod tests {
         }
         for subject in MailSubject::ALL {
             let joins = mail(subject, None).join(&mail(subject, None));
-            assert_eq!(joins, subject.gathers(), "{subject:?}");
+            assert_eq!(joins, ![Created, NotaryAssigned].contains(&subject), "{subject:?}");
         }
         let leave_at_once = MailSubject::ALL.into_iter().filter(|subject| !subject.gathers());
         assert_eq!(
@@ -670,7 +717,7 @@ mod tests {
         let record = OrderColumns::of(&before.order).unwrap();
         let previous = MailContent::Previous(record.clone());
         let is_news = |content: &MailContent, order: &StoredOrder| {
-            MailSubject::Changed.is_true_of(Some(content), order)
+            MailSubject::Changed.is_true_of(Some(content), START, order)
         };
         assert!(!is_news(&previous, &before));
         let mut by_another = before.clone();
@@ -683,6 +730,28 @@ mod tests {
         assert!(!is_news(&previous, &changed));
         let unreadable = OrderColumns { details: String::new(), ..record };
         assert!(is_news(&MailContent::Previous(unreadable), &before));
+    }
+
+    /// A mail before the later change has told it.
+    #[test]
+    fn appointment_that_had_to_be_confirmed_again_before_is_no_news() {
+        let change = |status: OrderStatus, actor, at| OrderChange {
+            kind: ChangeKind::Status,
+            status,
+            actor,
+            ..OrderChange::created(at)
+        };
+        let ended = START + Duration::MICROSECOND;
+        let changes = vec![
+            change(OrderStatus::CONFIRMED, Actor::Service, START - Duration::HOUR),
+            change(OrderStatus::ASSIGNED, Actor::Client, ended),
+        ];
+        let order = StoredOrder { status: OrderStatus::ASSIGNED, changes, ..stored_order(START) };
+        let equal = MailContent::Previous(OrderColumns::of(&order.order).unwrap());
+        for (since, expected) in [(START, true), (ended, true), (START + Duration::SECOND, false)] {
+            let found = MailSubject::Changed.is_true_of(Some(&equal), since, &order);
+            assert_eq!(found, expected, "{since}");
+        }
     }
 
     #[test]
@@ -707,7 +776,17 @@ mod tests {
             previous_status: previous_status.to_owned(),
             notary_id,
             actor: Actor::Service,
+            only_reason: false,
         }
+    }
+
+    #[test]
+    fn new_reason_has_a_mail() {
+        let only_reason = true;
+        let change =
+            ChangedOrder { only_reason, ..change("DID_NOT_SIGN", "DID_NOT_SIGN", Some(7)) };
+        let found = MailSubject::of(EventType::OrderUpdated, Some(&EventChange::Order(change)));
+        assert_eq!(found, Some(MailSubject::NotSigned));
     }
 
     #[test]
@@ -778,7 +857,7 @@ mod tests {
                 let expected = always.contains(&subject)
                     || others.contains(&subject)
                     || !is_cancelled && alive.contains(&subject);
-                let found = subject.is_true_of(None, &order);
+                let found = subject.is_true_of(None, START, &order);
                 assert_eq!(found, expected, "{subject:?} {:?}", order.status);
             }
         }
@@ -798,12 +877,37 @@ mod tests {
         for (new, expected) in [(vec![0], false), (vec![0, 1], true), (vec![1], true)] {
             let content = MailContent::Documents(new);
             for subject in [DocumentReplaced, SignedDocumentsAdded] {
-                assert_eq!(subject.is_true_of(Some(&content), &order), expected, "{content:?}");
+                let found = subject.is_true_of(Some(&content), START, &order);
+                assert_eq!(found, expected, "{content:?}");
             }
         }
-        assert!(DocumentsAdded.is_true_of(None, &order));
+        assert!(DocumentsAdded.is_true_of(None, START, &order));
         let none = StoredOrder { documents: vec![withdrawn()], ..order };
-        assert!(!DocumentsAdded.is_true_of(None, &none));
+        assert!(!DocumentsAdded.is_true_of(None, START, &none));
+    }
+
+    /// The recipient would look for a document that is not there.
+    #[test]
+    fn replacement_without_a_new_document_does_not_leave() {
+        let replaced = |by| StoredDocument { replaced_by: Some(by), ..document("a", START) };
+        let withdrawn =
+            StoredDocument { key: None, withdrawn_at: Some(START), ..document("c", START) };
+        let both = MailContent::Documents(vec![1, 2]);
+        for (last, expected) in [(document("c", START), true), (withdrawn, false)] {
+            let documents = vec![replaced(1), replaced(2), last];
+            let order = StoredOrder { documents, ..stored_order(START) };
+            for content in [both.clone(), MailContent::Documents(vec![2])] {
+                let found = MailSubject::DocumentReplaced.is_true_of(Some(&content), START, &order);
+                assert_eq!(found, expected, "{content:?}");
+            }
+            let first = MailContent::Documents(vec![1]);
+            assert!(!MailSubject::DocumentReplaced.is_true_of(Some(&first), START, &order));
+            assert!(!MailSubject::DocumentsAdded.is_true_of(Some(&first), START, &order));
+            let cancelled = StoredOrder { status: OrderStatus::CANCELLED, ..order };
+            for subject in [MailSubject::DocumentReplaced, MailSubject::DocumentsAdded] {
+                assert!(!subject.is_true_of(Some(&both), START, &cancelled));
+            }
+        }
     }
 
     #[test]

@@ -32,6 +32,15 @@ pub struct KnownNotary {
     pub last_use: NotaryUse,
 }
 
+/// The notaries that a list has found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KnownNotaries {
+    /// Each number with each form of a name, phone and e-mail once, in no particular order.
+    pub found: Vec<KnownNotary>,
+    /// Whether all orders were looked at. Otherwise notaries of older orders may be missing.
+    pub is_complete: bool,
+}
+
 /// The last use of a notary, which is its place in the list: the instant at which the status or the notary of one of
 /// its orders last changed, and the latest of its orders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,7 +1,7 @@
 //! Requests about orders that were rejected for what they say, and what the contact of their key is told.
 //!
 //! A program that sends a renamed field gets 400 all night, and nobody reads its log. So the contact of its key
-//! gets a mail, at most one in [`MAIL_EVERY`].
+//! gets a mail, at most one in [`MAIL_EVERY`] about all keys of that contact.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use time::{Duration, OffsetDateTime};
 
 use crate::{access::RunId, api_key::ApiKeyId, people::EmailAddress};
 
-/// Time between two mails to the contact of a key.
+/// Time between two mails to a contact.
 pub const MAIL_EVERY: Duration = Duration::HOUR;
 
 /// Time for which rejected requests are gathered before their mail leaves.
@@ -81,13 +81,13 @@ fn is_path(pointer: &str) -> bool {
     pointer.len() <= MAX_POINTER && pointer.split('/').skip(1).all(is_name)
 }
 
-/// A mail about rejected requests of a key.
+/// A mail about rejected requests of the keys of a contact.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RejectedNotice {
-    /// The key.
+    /// One of the keys.
     pub key: ApiKeyId,
-    /// Its name.
-    pub name: String,
+    /// The names of all of them.
+    pub names: BTreeSet<String>,
     /// When the first of the requests was rejected.
     pub since: OffsetDateTime,
     /// The instant of the mail.

@@ -33,7 +33,7 @@ use crate::{
     progress::Progress,
     secrets_key::secret_box,
     settings::{DATABASE, Database, Settings, checked},
-    system::Machine,
+    system::{Machine, SystemClock},
 };
 
 /// Describes rows whose parent is gone: the missing parent, and their number.
@@ -123,12 +123,15 @@ impl Storage {
         if settings.database_url.is_none() {
             create_data_dir(settings)?;
         }
-        Ok(match settings.database()? {
+        let storage = match settings.database()? {
             Database::Sqlite(path) => {
                 Self::on(open_sqlite(&path, settings.database_setting()).await?)
             }
             Database::Postgres(url) => Self::on(open_postgres(&url, settings, DATABASE).await?),
-        })
+        };
+        let begun = storage.feed.begin_epoch(SystemClock.now()).await;
+        begun.context(settings.database_setting())?;
+        Ok(storage)
     }
 
     fn on<Store>(store: Store) -> Self

@@ -59,7 +59,7 @@ pub enum Command {
     /// List and rename clients
     #[command(subcommand)]
     Clients(ClientsCommand),
-    /// Invite, list, change, disable and erase people who sign in, and list and end their sessions
+    /// Invite, list, change, disable and erase people who sign in, their sessions and passkeys
     #[command(subcommand)]
     People(PeopleCommand),
     /// Add, list, change and remove the records of signing services

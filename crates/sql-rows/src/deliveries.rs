@@ -66,16 +66,16 @@ impl Dispatched {
             added.earliest = Some(added.earliest.map_or(due_at, |at| at.min(due_at)));
             for task in one.mails {
                 let mut new = WaitingMail { order_id, task, created_at, due_at, is: Is::New };
-                if !new.task.subject.gathers() {
-                    added.mails.push(new.into());
+                let (subject, settling) = (new.task.subject, one.settling);
+                // The newest that waits: an older one may have no room.
+                let mut before = gathered.iter_mut().rev();
+                if subject.joins() && before.any(|mail| mail.takes(&new, settling)) {
                     continue;
                 }
-                let settling = one.settling;
-                // The newest that waits: an older one may have no room.
-                if !gathered.iter_mut().rev().any(|mail| mail.join(&new, settling)) {
+                if subject.gathers() {
                     new.due_at = Utc(settling.due_at(due_at.0, due_at.0));
-                    gathered.push(new);
                 }
+                gathered.push(new);
             }
             for webhook in one.webhooks {
                 added.endpoints.push(webhook.endpoint.0);
@@ -93,17 +93,17 @@ impl Dispatched {
         added
     }
 
-    /// Returns the orders of which mails that wait may be joined. Empty if no news gather.
+    /// Returns the orders of which mails that wait may take news. Empty if no news join others.
     pub fn gathering(dispatches: &[Dispatch], removed: &HashMap<i64, (i64, Utc)>) -> Vec<i64> {
-        let gathers = |one: &&Dispatch| one.mails.iter().any(|mail| mail.subject.gathers());
-        let gathering = dispatches.iter().filter(gathers);
+        let joins = |one: &&Dispatch| one.mails.iter().any(|mail| mail.subject.joins());
+        let gathering = dispatches.iter().filter(joins);
         let orders = gathering.filter_map(|one| removed.get(&one.event.0));
         let orders: BTreeSet<i64> = orders.map(|(order_id, _)| *order_id).collect();
         orders.into_iter().collect()
     }
 }
 
-/// A mail that takes further news.
+/// A mail that may take further news.
 pub struct WaitingMail {
     order_id: i64,
     task: NewDelivery,
@@ -121,17 +121,22 @@ enum Is {
 }
 
 impl WaitingMail {
-    /// Joins a later mail. Returns `false` if it remains a mail of its own.
-    fn join(&mut self, later: &Self, settling: Settling) -> bool {
-        let is_joined = self.order_id == later.order_id && self.task.join(&later.task);
-        if is_joined {
+    /// Takes the news of a later mail. Returns `false` if it remains a mail of its own.
+    fn takes(&mut self, later: &Self, settling: Settling) -> bool {
+        if self.order_id != later.order_id {
+            return false;
+        }
+        if !self.task.join(&later.task) {
+            return self.task.tells(&later.task);
+        }
+        if later.task.subject.gathers() {
             let settled = settling.due_at(self.created_at.0, later.due_at.0);
             self.due_at = self.due_at.max(Utc(settled));
-            if let Is::Waiting { is_joined, .. } = &mut self.is {
-                *is_joined = true;
-            }
         }
-        is_joined
+        if let Is::Waiting { is_joined, .. } = &mut self.is {
+            *is_joined = true;
+        }
+        true
     }
 }
 
@@ -171,12 +176,13 @@ impl From<WaitingMail> for JoinedColumns {
     }
 }
 
-/// Returns the statement that selects the mails that further news join: the newest of its kind to each recipient
+/// Returns the statement that selects the mails that take further news: the newest of its kind to each recipient
 /// of some orders that waits. No worker has leased it, and none has had an unknown outcome. `of_orders` is the
 /// condition of the column `order_id`, and `lock` the end of the statement.
 pub fn waiting_mails(of_orders: &str, lock: &str) -> String {
-    let gathering = MailSubject::ALL.into_iter().filter(|subject| subject.gathers());
-    let subjects: Vec<_> = gathering.map(|subject| format!("'{}'", subject.as_str())).collect();
+    let takes = |subject: &MailSubject| subject.joins() || MailSubject::WHOLE.contains(subject);
+    let taking = MailSubject::ALL.into_iter().filter(takes);
+    let subjects: Vec<_> = taking.map(|subject| format!("'{}'", subject.as_str())).collect();
     let waits = "failed_at IS NULL AND leased_until IS NULL AND unknown_outcomes = 0";
     format!(
         "SELECT * FROM deliveries WHERE {waits} AND id IN (\

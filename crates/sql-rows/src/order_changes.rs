@@ -129,6 +129,7 @@ pub struct OrderChangeRow {
     actor: String,
     reason: Option<String>,
     doer: Option<i64>,
+    before: Option<String>,
 }
 
 impl OrderChangeRow {
@@ -141,6 +142,8 @@ impl OrderChangeRow {
         Ok(OrderChange {
             at: self.at.0,
             kind: kind.ok_or_else(|| unreadable("kind"))?,
+            // The rest of the entry says enough if another version has written them otherwise.
+            before: self.before.as_deref().and_then(|json| serde_json::from_str(json).ok()),
             status: OrderStatus::from_stored(self.status).ok_or_else(|| unreadable("status"))?,
             notary_id: self.notary_id,
             // Another version of the service, or another system, has named one that this does not know.
@@ -165,12 +168,14 @@ pub struct NewChangeRow {
     pub notary_id: Option<i64>,
     pub actor: &'static str,
     pub doer: Option<i64>,
+    pub reason: Option<String>,
+    pub before: Option<String>,
 }
 
 impl NewChangeRow {
     /// Returns the row of an entry.
     pub(crate) fn new(order: OrderId, entry: &OrderChange) -> Result<Self, Cause> {
-        let OrderChange { at, kind, status, notary_id, actor, by, .. } = entry;
+        let OrderChange { at, kind, before, status, notary_id, actor, reason, by } = entry;
         Ok(Self {
             order_id: order.0,
             at: Utc(*at),
@@ -181,6 +186,8 @@ impl NewChangeRow {
             notary_id: *notary_id,
             actor: actor.as_str(),
             doer: by.map(stored_doer),
+            reason: reason.clone(),
+            before: before.as_ref().map(serde_json::to_string).transpose()?,
         })
     }
 }

@@ -1,15 +1,16 @@
 //! The feed of changes.
 
 use diesel::{
-    QueryableByName,
-    sql_types::{BigInt, Nullable, Text},
+    prelude::*,
+    sql_types::{BigInt, Bool, Nullable, Text},
 };
 use domain::{
     api_key::Party,
     order::{OrderId, SigningServiceId, feed::FeedChange},
 };
+use time::OffsetDateTime;
 
-use crate::{Instant, Utc, orders::party_column};
+use crate::{Instant, Utc, orders::party_column, schema::order_feed_epochs};
 
 /// How a database finds a range of an index.
 #[derive(Clone, Copy)]
@@ -61,6 +62,46 @@ pub fn changes(party: Party, ranges: Ranges) -> String {
             f.kind AS kind, f.at AS at, f.status AS status, f.signing_service_id AS signing_service_id \
         FROM order_feed AS f WHERE {range} ORDER BY {order} LIMIT $5"
     )
+}
+
+/// An epoch of the feed.
+#[derive(Queryable, Selectable, Insertable)]
+#[diesel(table_name = order_feed_epochs)]
+pub struct EpochRow {
+    epoch: i64,
+    /// What identifies the database that began it.
+    pub database: String,
+    created: i64,
+    changed: i64,
+}
+
+impl EpochRow {
+    /// Returns the epoch that a database begins at an instant, with the place of now. The first one is of all orders.
+    pub fn next(
+        last: Option<&Self>,
+        database: String,
+        (created, changed): (i64, i64),
+        at: OffsetDateTime,
+    ) -> Self {
+        let Some(last) = last else { return Self { epoch: 0, database, created: 0, changed: 0 } };
+        let milliseconds = i64::try_from(at.unix_timestamp_nanos() / 1_000_000).unwrap_or_default();
+        let epoch = milliseconds.max(last.epoch.saturating_add(1));
+        Self { epoch, database, created, changed }
+    }
+}
+
+/// Whether the database has all that lies before a place of the epoch `$1`, behind the order `$2` and the number `$3`:
+/// the epoch is one of its own, and every later one began behind the place.
+pub const IS_KEPT: &str = "SELECT EXISTS (SELECT 1 FROM order_feed_epochs WHERE epoch = $1) \
+    AND NOT EXISTS (SELECT 1 FROM order_feed_epochs \
+        WHERE epoch > $1 AND (created < $2 OR changed < $3)) AS is_kept";
+
+/// The answer to [`IS_KEPT`].
+#[derive(QueryableByName)]
+pub struct Kept {
+    /// Whether it is so.
+    #[diesel(sql_type = Bool)]
+    pub is_kept: bool,
 }
 
 /// Removes up to `$2` entries of erasures before the instant `$1`.

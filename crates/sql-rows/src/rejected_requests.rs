@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use diesel::{
-    dsl::{auto_type, sql},
-    expression::SqlLiteral,
+    dsl::{self, auto_type, sql},
+    expression::{SqlLiteral, UncheckedBind},
     prelude::*,
-    sql_types::BigInt,
+    sql_types::{BigInt, Bool, Text},
 };
 use domain::{
     access::RunId,
@@ -17,7 +17,7 @@ use domain::{
 use time::OffsetDateTime;
 
 use crate::{
-    Utc, row_limit,
+    Instant, OneOf, Utc, row_limit,
     schema::{api_keys, rejected_requests},
 };
 
@@ -124,17 +124,12 @@ fn all_requests() -> SqlLiteral<BigInt> {
     sql("CAST(sum(requests) AS bigint)")
 }
 
-/// Selects the keys with a contact whose mail may be claimed, the longest waiting first.
+/// Selects the contacts whose mail may be claimed, the longest waiting first.
 #[auto_type(no_type_alias)]
-pub fn keys_to_tell(claim: MailClaim) -> _ {
+pub fn contacts_to_tell(claim: MailClaim) -> _ {
     let rejected_until: Utc = Utc(claim.rejected_until);
-    let now: Utc = Utc(claim.now);
-    let farthest: Utc = farthest_claim(claim.now);
     let is_untold = rejected_requests::told.lt(rejected_requests::requests);
-    let is_free = api_keys::next_rejected_mail_at
-        .is_null()
-        .or(api_keys::next_rejected_mail_at.le(now))
-        .or(api_keys::next_rejected_mail_at.gt(farthest));
+    let is_free: IsFree = is_free(claim.now);
     rejected_requests::table
         .inner_join(api_keys::table.on(api_keys::id.eq(rejected_requests::api_key_id)))
         .filter(is_untold)
@@ -142,21 +137,51 @@ pub fn keys_to_tell(claim: MailClaim) -> _ {
         .filter(api_keys::contact.is_not_null())
         .filter(is_free)
         .order(rejected_requests::at)
-        .select(api_keys::id)
+        .select(api_keys::contact)
         .limit(1_i64)
 }
 
-fn farthest_claim(now: OffsetDateTime) -> Utc {
-    Utc(now.saturating_add(MAIL_EVERY * 2))
+type BoundInstant<E> = UncheckedBind<E, dsl::AsExprOf<Utc, Instant>>;
+
+type IsFree = SqlLiteral<Bool, BoundInstant<SqlLiteral<Bool, BoundInstant<SqlLiteral<Bool>>>>>;
+
+/// Tells contacts of which no key has a claim, nor had a mail within the hour.
+fn is_free(now: OffsetDateTime) -> IsFree {
+    sql::<Bool>(
+        "NOT EXISTS (SELECT 1 FROM api_keys AS other WHERE lower(other.contact) = lower(api_keys.contact) \
+            AND other.next_rejected_mail_at > ",
+    )
+    .bind::<Instant, _>(Utc(now))
+    .sql(" AND other.next_rejected_mail_at <= ")
+    .bind::<Instant, _>(Utc(now.saturating_add(MAIL_EVERY * 2)))
+    .sql(")")
 }
 
-/// Selects the counts of a key with untold requests, the oldest first.
+/// Selects the keys with a contact, by identifier.
 #[auto_type(no_type_alias)]
-pub fn untold_of(key: ApiKeyId, limit: usize) -> _ {
-    let key: i64 = key.0;
+pub fn keys_of_contact(contact: String) -> _ {
+    let is_of_contact: IsOfContact = is_of_contact(contact);
+    api_keys::table.filter(is_of_contact).order(api_keys::id).select(api_keys::id)
+}
+
+type IsOfContact = SqlLiteral<Bool, UncheckedBind<SqlLiteral<Bool>, dsl::AsExprOf<String, Text>>>;
+
+fn is_of_contact(contact: String) -> IsOfContact {
+    sql::<Bool>("lower(contact) = lower(").bind::<Text, _>(contact).sql(")")
+}
+
+/// Returns the identifiers of keys as columns have them.
+pub fn key_ids(keys: &[ApiKeyId]) -> Vec<i64> {
+    keys.iter().map(|key| key.0).collect()
+}
+
+/// Selects the counts of keys with untold requests, the oldest first.
+#[auto_type(no_type_alias)]
+pub fn untold_of(keys: &[ApiKeyId], limit: usize) -> _ {
+    let keys: OneOf<i64> = OneOf::new("rejected_requests.api_key_id", key_ids(keys));
     let limit: i64 = row_limit(limit);
     rejected_requests::table
-        .filter(rejected_requests::api_key_id.eq(key))
+        .filter(keys)
         .filter(rejected_requests::told.lt(rejected_requests::requests))
         .order(rejected_requests::at)
         .limit(limit)

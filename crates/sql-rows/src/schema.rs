@@ -74,6 +74,7 @@ diesel::table! {
         actor -> Text,
         reason -> Nullable<Text>,
         doer -> Nullable<BigInt>,
+        before -> Nullable<Text>,
     }
 }
 
@@ -312,6 +313,15 @@ diesel::table! {
         id -> Integer,
         database -> Text,
         documents -> Text,
+    }
+}
+
+diesel::table! {
+    order_feed_epochs (epoch) {
+        epoch -> BigInt,
+        database -> Text,
+        created -> BigInt,
+        changed -> BigInt,
     }
 }
 

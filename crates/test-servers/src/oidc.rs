@@ -4,6 +4,7 @@ use std::{net::TcpStream, process::Stdio, sync::Mutex};
 
 use reqwest::{Client, header, redirect};
 use serde_json::{Value, json};
+use tokio_rustls::rustls::crypto::ring;
 
 use crate::{
     janitor::{self, Janitor, free_port, wait_for},
@@ -75,6 +76,8 @@ impl OidcProvider {
     /// Goes where the service sends a browser, signs in as a subject with these other claims, and returns where the
     /// provider sends the browser.
     pub async fn sign_in(&self, url: &str, subject: &str, claims: Value) -> String {
+        // `reqwest` may be built without a provider of its own.
+        let _ = ring::default_provider().install_default();
         let http = Client::builder().redirect(redirect::Policy::none()).no_proxy().build().unwrap();
         let hint = json!({ "sub": subject, "claims": claims }).to_string();
         let request = http.get(url).query(&[("login_hint", hint)]).build().unwrap();

@@ -33,6 +33,8 @@ pub struct Admission {
     pub keys: ManageKeys,
     /// Finds the sessions of browsers.
     pub sessions: Sessions,
+    /// Whether a page may take a key, and get a session in its place.
+    pub console_keys: bool,
     /// Tells the requests of the own pages from those of other sites.
     pub site: Site,
     /// Rate limits of API keys and of failed authentications.
@@ -97,6 +99,15 @@ pub(crate) fn admit_beginning(request: &HttpRequest, admission: &Admission) -> R
     counted.map_err(|seconds| Problem::rate_limited(BEGUN_SIGN_INS, seconds))
 }
 
+/// Like [`admit_stranger`], for a request that ends a sign-in. Counts it before its ceremony is looked for, which is a
+/// change in the store: guesses do not load it.
+pub(crate) fn admit_ending(request: &HttpRequest, admission: &Admission) -> Result<(), Problem> {
+    admit_stranger(request, admission)?;
+    let Some(peer) = peer::address(request, &admission.proxies) else { return Ok(()) };
+    let counted = admission.rates.ended_sign_in(peer);
+    counted.map_err(|seconds| Problem::rate_limited(FAILED_AUTHENTICATIONS, seconds))
+}
+
 /// Counts a failed authentication of the address. Returns the problem to answer: that of the rate, if it is
 /// exceeded.
 pub(crate) fn failed(request: &HttpRequest, admission: &Admission, problem: Problem) -> Problem {
@@ -118,11 +129,14 @@ async fn authenticate(
     };
     if !request.headers().contains_key(header::AUTHORIZATION)
         && let Some(sent) = TokenCookie::Session.text(request)
+        && !Site::is_foreign_read(request)
     {
         admission.site.check(request)?;
         let token = Token::parse(sent).ok_or_else(Problem::session_ended)?;
         let caller = admission.sessions.authenticate(&token, may_look_up).await?;
-        return caller.ok_or_else(Problem::session_ended);
+        // An operator who takes keys out of the page ends what they have begun there.
+        let may_go_on = |caller: &Arc<Caller>| admission.console_keys || caller.person().is_some();
+        return caller.filter(may_go_on).ok_or_else(Problem::session_ended);
     }
     let presented = PresentedKey::parse(bearer(request.headers())?);
     let presented = presented.ok_or_else(Problem::invalid_token)?;

@@ -77,6 +77,7 @@ pub struct RateLimits {
     failures: Buckets<IpAddr>,
     failed_sign_ins: Buckets<PersonId>,
     ceremonies: Buckets<IpAddr>,
+    ended_ceremonies: Buckets<IpAddr>,
     look_ups: Buckets<IpAddr>,
     log_lines: Buckets<IpAddr>,
     all_log_lines: Buckets<()>,
@@ -87,8 +88,8 @@ type KeyBuckets = HashMap<(Policy, Rate), Arc<Buckets<Doer>>>;
 /// Name of the policy of sign-ins that strangers begin.
 pub(crate) const BEGUN_SIGN_INS: &str = "begun-sign-ins";
 
-/// Sign-ins that an address may begin, and invitations that it may look at. Each leaves a row for ten minutes, so
-/// that one address cannot crowd out the others. An office has one address.
+/// Sign-ins that an address may begin, and invitations that it may look at. Each leaves a row, of a ceremony for ten
+/// minutes or of a session for hours, so that one address cannot crowd out the others. An office has one address.
 const CEREMONIES: Rate = Rate { per_second: 2, burst: 60 };
 /// Log lines of cheap rejections for each address. The rest is logged at the level `debug`.
 const LOG_LINES: Rate = Rate { per_second: 5, burst: 5 };
@@ -97,8 +98,8 @@ const ALL_LOG_LINES: Rate = Rate { per_second: 50, burst: 50 };
 
 impl RateLimits {
     /// Creates the limits of keys without rates of their own: for orders without and with
-    /// documents, and for reads. Requests about webhooks, failed authentications and look-ups of a
-    /// peer have the rate of the first. A rate with a 0 means no limit.
+    /// documents, and for reads. Requests about webhooks, failed authentications, look-ups and ends of
+    /// sign-ins of a peer have the rate of the first. A rate with a 0 means no limit.
     pub fn new(orders: Rate, orders_with_documents: Rate, reads: Rate) -> Self {
         Self {
             orders,
@@ -108,6 +109,7 @@ impl RateLimits {
             failures: Buckets::new(orders),
             failed_sign_ins: Buckets::new(orders),
             ceremonies: Buckets::new(CEREMONIES),
+            ended_ceremonies: Buckets::new(orders),
             look_ups: Buckets::new(orders),
             log_lines: Buckets::new(LOG_LINES),
             all_log_lines: Buckets::new(ALL_LOG_LINES),
@@ -150,6 +152,12 @@ impl RateLimits {
         self.ceremonies.take(&network(peer)).map_or(Ok(()), |taken| taken.map(drop))
     }
 
+    /// Counts a sign-in that a peer ends, whether it has begun one or guesses. The error is the number of seconds to
+    /// wait, at least one.
+    pub(crate) fn ended_sign_in(&self, peer: IpAddr) -> Result<(), u64> {
+        self.ended_ceremonies.take(&network(peer)).map_or(Ok(()), |taken| taken.map(drop))
+    }
+
     /// Counts a look-up of a key that is not cached. Returns whether the peer may cause it. A valid
     /// key needs one in five seconds, so the count is separate from that of failures.
     pub(crate) fn may_look_up(&self, peer: IpAddr) -> bool {
@@ -168,9 +176,14 @@ impl RateLimits {
             buckets.forget_idle();
         }
         self.failed_sign_ins.forget_idle();
-        [&self.failures, &self.ceremonies, &self.look_ups, &self.log_lines]
-            .into_iter()
-            .for_each(Buckets::forget_idle);
+        let of_peers = [
+            &self.failures,
+            &self.ceremonies,
+            &self.ended_ceremonies,
+            &self.look_ups,
+            &self.log_lines,
+        ];
+        of_peers.into_iter().for_each(Buckets::forget_idle);
     }
 }
 

@@ -41,6 +41,13 @@ impl Site {
         if is_own { Ok(()) } else { Err(cross_site()) }
     }
 
+    /// Returns whether a page of another origin has caused a read. `SameSite=Strict` keeps the cookie from other sites
+    /// only. A read changes no order, but it leaves an access, and tells that a document was fetched.
+    pub(crate) fn is_foreign_read(request: &HttpRequest) -> bool {
+        let mut sites = request.headers().get_all(SEC_FETCH_SITE);
+        request.method().is_safe() && sites.any(|site| site == "same-site" || site == "cross-site")
+    }
+
     /// Returns the origin at which the browser of a request sees this service; `None` if its page is none of this
     /// service, or the request names no host.
     pub(crate) fn origin(&self, request: &HttpRequest) -> Option<String> {
@@ -201,9 +208,26 @@ mod tests {
     #[test]
     fn reads_need_no_origin() {
         for method in [Method::GET, Method::HEAD] {
-            let request = request(method, &[("sec-fetch-site", "cross-site")]);
-            assert!(Site::default().check(&request).is_ok());
+            assert!(Site::default().check(&request(method, &[])).is_ok());
         }
+    }
+
+    #[test]
+    fn read_of_another_origin_is_known_by_what_the_browser_says() {
+        for (site, is_foreign) in [
+            ("same-origin", false),
+            // The user has entered the address.
+            ("none", false),
+            ("same-site", true),
+            ("cross-site", true),
+        ] {
+            let headers = [("sec-fetch-site", site)];
+            for method in [Method::GET, Method::HEAD] {
+                assert_eq!(Site::is_foreign_read(&request(method, &headers)), is_foreign, "{site}");
+            }
+            assert!(!Site::is_foreign_read(&request(Method::POST, &headers)));
+        }
+        assert!(!Site::is_foreign_read(&request(Method::GET, &[])));
     }
 
     #[test]

@@ -9,11 +9,13 @@ use domain::{
     duplicate_window::DuplicateWindow,
     idempotency::MAX_KEY_CHARS,
     order::{
-        Actor, MAX_NOTE, MAX_NOTES, MAX_REASON, MAX_STATUS, Money, OrderId, OrderRequest,
+        Actor, MAX_NOTE, MAX_NOTES, MAX_OLD_VALUES, MAX_REASON, MAX_STATUS, Money, OrderId,
+        OrderRequest,
         change_request::{
             CancelBody, CancelRequest, ChangeBody, ChangeRequest, NoteBody, NoteRequest,
         },
         default_language,
+        feed::FeedCursor,
     },
     person::{InvitationFault, NoAdmin, PersonRefusal},
     ports::{LoginError, PasskeyFault},
@@ -198,6 +200,23 @@ fn texts_are_valid_if_and_only_if_the_service_accepts_them() {
     }
 }
 
+/// A client that checks the pattern must be able to send every cursor that it gets.
+#[test]
+fn cursors_of_the_feed_are_valid_if_and_only_if_the_service_reads_them() {
+    let parameters = at("/paths")["/api/order/changes"]["get"]["parameters"].as_array().unwrap();
+    let after = parameters.iter().find(|it| it["name"] == "after").unwrap();
+    let validator = validator(&after["schema"]);
+    let last = FeedCursor { created: OrderId(i64::MAX), changed: i64::MAX, epoch: i64::MAX };
+    let epochs = [FeedCursor::START, FeedCursor { epoch: 1_764_504_000_000, ..last }, last];
+    let cursors = epochs.map(|cursor| cursor.to_string());
+    let others = ["17-42", "17", "17-", "17-42-", "17-42-0", "17-42-07", "17-42-7-1", "017-42"];
+    for text in cursors.iter().map(String::as_str).chain(others) {
+        let is_read = text.parse::<FeedCursor>().is_ok();
+        assert_eq!(validator.is_valid(&text.into()), is_read, "{text}");
+    }
+    assert!(validator.is_valid(&"now".into()));
+}
+
 #[test]
 fn changes_are_valid_if_and_only_if_the_service_accepts_them() {
     let schema = |name: &str| validator(&json!({ "$ref": format!("#/components/schemas/{name}") }));
@@ -372,6 +391,7 @@ fn limits_names_and_defaults_are_those_of_the_code() {
         format!("to an order. An order has at most {MAX_DOCUMENTS_PER_ORDER}."),
         format!("A client has at most {MAX_ENDPOINTS}."),
         format!("An order has at most {},000.", MAX_NOTES / 1_000),
+        format!("of more than {} KiB together", MAX_OLD_VALUES / 1024),
         format!("1 to {} files in parts named", DocumentLimits::default().max_count),
         format!("1 to {} files of at most", DocumentLimits::default().max_count),
         format!("1 to {MAX_KEY_CHARS} visible ASCII characters"),
@@ -573,6 +593,7 @@ fn events_have_their_bodies() {
         previous_status: "NEW".to_owned(),
         notary_id: Some(7001),
         actor: Actor::Service,
+        only_reason: false,
     });
     let fields = EventChange::Fields { changed: vec!["/utcTimeDate".to_owned()] };
     let note = EventChange::Note { author: Actor::Client };

@@ -13,7 +13,7 @@ use crate::test_support::{NOW, OWNER, Ports, TestApi};
 const PATH: &str = "/api/order/changes";
 
 fn place(created: i64, changed: i64) -> FeedCursor {
-    FeedCursor { created: OrderId(created), changed }
+    FeedCursor { created: OrderId(created), changed, epoch: 0 }
 }
 
 fn entry(cursor: FeedCursor, kind: &str) -> FeedEntry {

@@ -20,8 +20,7 @@ use crate::{
     orders::{path, record::EntryOfList},
     respond::{
         answer::Answer,
-        instants,
-        list::{self, Others, Paging, Parameters},
+        list::{self, Others, Paging, Parameters, cursor_of, instant},
         problem::Problem,
     },
     state::State,
@@ -46,7 +45,8 @@ pub(crate) async fn list(audit: Audit, request: HttpRequest, api: State) -> Answ
     drop(walk);
     admitted.access().lists(page.items.len());
     let url = format!("{}{}", api.base_path, path::ORDERS);
-    let records = page.items.iter().map(|order| (order.stored.id.0, EntryOfList::of(order, now)));
+    let records =
+        page.items.iter().map(|order| (cursor_of(order.place()), EntryOfList::of(order, now)));
     list::page(&request, url, &paging, Others::from(&page), records)
 }
 
@@ -76,8 +76,10 @@ fn parse(query: &str, party: Party, now: OffsetDateTime) -> Result<(PageQuery, P
     if !filter.has_dates() {
         parameters.conflict(SIGNING_DATE_TO, "must not be before signing_date_from");
     }
+    let cursor_starts = parameters.cursor_starts(filter.by_appointment);
     let paging = parameters.paging(1)?;
-    Ok((PageQuery { filter, limit: paging.limit, cursor: paging.cursor(OrderId) }, paging))
+    let (limit, cursor) = (paging.limit, paging.cursor(OrderId));
+    Ok((PageQuery { filter, limit, cursor, cursor_starts }, paging))
 }
 
 const SIGNING_DATE_TO: &str = "signing_date_to";
@@ -99,12 +101,6 @@ fn name(sent: &str) -> Result<String, Fault> {
     let line = Line::clean(sent.to_owned());
     text(MAX_NAME)(&line)?;
     Ok(line.into())
-}
-
-fn instant(text: &str) -> Result<OffsetDateTime, Fault> {
-    let detail = "must be an RFC 3339 datetime, such as 2026-12-01T20:30:00Z; \
-        a plus sign in it is written %2B";
-    instants::parse(text).ok_or((ViolationCode::InvalidFormat, detail.into()))
 }
 
 fn date(text: &str) -> Result<Date, Fault> {

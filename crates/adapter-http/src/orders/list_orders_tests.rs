@@ -3,7 +3,7 @@ use domain::{
     appointment::AppointmentTime,
     document::DocumentCounts,
     order::{Actor, OrderId},
-    ports::{Cursor, LastChange, ListedOrder, OrderNews, Page},
+    ports::{Cursor, LastChange, ListPlace, ListedOrder, OrderNews, Page},
 };
 use serde_json::json;
 use time::Duration;
@@ -15,6 +15,7 @@ fn page(ids: &[i64], has_older: bool, has_newer: bool) -> Page {
         stored: stored(OrderId(*id), &new_order("REFI-1", NOW)),
         counts: DocumentCounts { documents: 3, ..DocumentCounts::default() },
         news: Some(no_news()),
+        listed_at: None,
     };
     Page { items: ids.iter().map(listed).collect(), has_older, has_newer, stopped_at: None }
 }
@@ -101,6 +102,36 @@ async fn links_lead_to_older_and_newer_pages_and_keep_the_other_parameters() {
     }
 }
 
+/// The start stands beside the identifier, so the next page begins there, wherever the order is then.
+#[actix_web::test]
+async fn links_of_an_agenda_carry_the_place() {
+    const KEPT: &str = "/api/order?order_by=appointment";
+    let (first, last) = (NOW, NOW + Duration::microseconds(1_500_000));
+    let stop = ListPlace { id: 4, starts: Some(NOW + Duration::HOUR) };
+    for (stopped_at, next) in [
+        (None, "5&at=2026-11-21T12:00:01.500000Z"),
+        (Some(stop), "4&at=2026-11-21T13:00:00.000000Z"),
+    ] {
+        let mut ports = Ports::new();
+        ports.reader.expect_page().returning(move |_, query| {
+            assert_eq!(query.cursor, Cursor::OlderThan(OrderId(9)));
+            assert_eq!(query.cursor_starts, Some(NOW - Duration::microseconds(1)));
+            let mut page = page(&[8, 5], true, true);
+            page.items[0].listed_at = Some(first);
+            page.items[1].listed_at = Some(last);
+            Ok(Some(Page { stopped_at, ..page }))
+        });
+
+        let cursor = "starting_after=9&at=2026-11-21T11:59:59.999999Z";
+        let answer = ports.api().send(TestApi::get(&format!("{KEPT}&{cursor}"))).await;
+
+        let next = format!("<{KEPT}&starting_after={next}>; rel=\"next\"");
+        let prev = "8&at=2026-11-21T12:00:00.000000Z";
+        let prev = format!("<{KEPT}&ending_before={prev}>; rel=\"prev\"");
+        assert_eq!(answer.header("link"), format!("{next}, {prev}"));
+    }
+}
+
 #[actix_web::test]
 async fn search_goes_on_where_it_stopped() {
     for (cursor, ids, link) in [
@@ -112,7 +143,7 @@ async fn search_goes_on_where_it_stopped() {
         let mut ports = Ports::new();
         ports.reader.expect_page().returning(move |_, _| {
             let page = page(ids, !toward_newer, toward_newer);
-            Ok(Some(Page { stopped_at: Some(4), ..page }))
+            Ok(Some(Page { stopped_at: Some(ListPlace { id: 4, starts: None }), ..page }))
         });
 
         let answer =

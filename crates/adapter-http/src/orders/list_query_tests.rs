@@ -41,7 +41,7 @@ fn every_parameter_is_read() {
         &order_status=new,on%20hold,NEW,en+route&signing_date_from=2026-12-01\
         &signing_date_to=2026-12-01&updated_after=2026-11-21T12:00:00Z&search=%20%C3%89tienne\
         &signing_service_id=42&notary=O%E2%80%99B&attention=no_result,unassigned\
-        &order_by=appointment";
+        &order_by=appointment&at=2026-12-01T20:30:00.000001Z";
     let status = |text: &str| OrderStatus::named(text.to_owned()).unwrap();
     assert_eq!(
         parse(query).unwrap().0,
@@ -66,6 +66,7 @@ fn every_parameter_is_read() {
             },
             limit: 100,
             cursor: Cursor::OlderThan(OrderId(7)),
+            cursor_starts: Some(datetime!(2026-12-01 20:30:00.000_001 UTC)),
         }
     );
     for id in [0, i64::MAX] {
@@ -139,6 +140,10 @@ fn values_at_fault_are_rejected() {
         ("attention=late", "not_allowed"),
         ("attention=", "blank"),
         ("order_by=created_at", "not_allowed"),
+        ("order_by=appointment&starting_after=1&at=noon", "invalid_format"),
+        ("order_by=appointment&starting_after=1&at=", "blank"),
+        ("order_by=appointment&at=2026-12-01T20:30:00Z", "conflict"),
+        ("starting_after=1&at=2026-12-01T20:30:00Z", "conflict"),
         ("signing_service_id=0", "invalid_format"),
         ("signing_service_id=%2B5", "invalid_format"),
         ("signing_service_id=Seven", "invalid_format"),

@@ -4,8 +4,8 @@ use domain::{
     access::AccessKind,
     api_key::{Rate, Scope},
     idempotency::{Answered, KeyUse},
-    order::{OrderCommand, OrderId, OrderStatus, SigningServiceId, StoredOrder},
-    ports::{Changed, ListedOrder, MaybeErased, Page, WriteError},
+    order::{OrderChange, OrderCommand, OrderId, OrderStatus, SigningServiceId, StoredOrder},
+    ports::{Changed, HistoryEntry, HistoryId, ListedOrder, MaybeErased, Page, WriteError},
     precondition::{OrderPrecondition, Versions},
 };
 use serde_json::json;
@@ -26,10 +26,9 @@ fn ports(status: Option<&'static str>) -> Ports {
         let order = stored(OrderId(7), &new_order("REFI-1", NOW));
         Some(ListedOrder::from(StoredOrder { status, ..order }))
     };
-    ports.reader.expect_page().returning(move |_, query| {
-        assert_eq!(query.filter.file_number.as_deref(), Some("REFI-1"));
-        let items = found().into_iter().collect();
-        Ok(Some(Page { items, has_older: false, has_newer: false, stopped_at: None }))
+    ports.reader.expect_newest().returning(move |_, file_number| {
+        assert_eq!(file_number, "REFI-1");
+        Ok(found().map(|order| (order.stored.id, order.stored.status)))
     });
     ports.reader.expect_listed().returning(move |_, _| Ok(found().map(MaybeErased::Whole)));
     ports
@@ -128,7 +127,12 @@ async fn repeats_are_marked() {
             Err(WriteError::KeyInUse(KeyUse::Answered(answered)))
         });
         let found = |id| Some(MaybeErased::Whole(stored(id, &new_order("REFI-1", NOW))));
-        ports.reader.expect_order().returning(move |_, id| Ok(found(id)));
+        ports.reader.expect_history().returning(move |_, _, _| {
+            let change = OrderChange::created(NOW);
+            let items = vec![HistoryEntry { id: HistoryId::CREATED, change }];
+            let page = Page { items, has_older: false, has_newer: false, stopped_at: None };
+            Ok(Some(MaybeErased::Whole(Some(page))))
+        });
         ports.reader.expect_with_documents().returning(move |_, id| Ok(found(id)));
         let api = ports.api();
         let answer = api.send(put(PATH).insert_header(("idempotency-key", "a"))).await;

@@ -4,8 +4,8 @@ use domain::{
     appointment::{Appointment, Moment},
     document::{DocumentCounts, DocumentKind, StoredDocument},
     order::{
-        Actor, Dollars, Notary, Note, OrderChange, OrderRequest, StoredOrder, attention::Attention,
-        hh_mm,
+        Actor, Dollars, Notary, Note, OldValues, OrderChange, OrderRequest, StoredOrder,
+        attention::Attention, hh_mm,
     },
     ports::{HistoryEntry, ListedOrder, NumberedNote, OrderNews},
     use_cases::people::name_doers::DoerNames,
@@ -235,6 +235,8 @@ struct ChangeRecord {
     #[serde(skip_serializing_if = "Option::is_none")]
     changed: Option<Vec<String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    before: Option<OldValues>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     documents: Option<Vec<u32>>,
     order_status: String,
     notary_id: Option<i64>,
@@ -252,6 +254,7 @@ impl ChangeRecord {
             at: timestamp(change.at),
             kind: change.kind.as_str(),
             changed: change.kind.changed().map(<[String]>::to_vec),
+            before: change.before,
             documents: change.kind.documents().map(<[u32]>::to_vec),
             order_status: change.status.as_str().to_owned(),
             notary_id: change.notary_id,

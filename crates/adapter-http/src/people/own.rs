@@ -37,6 +37,10 @@ pub(crate) async fn change(
         json::read_object(&request, payload, &api.json_bodies, caller).await?;
     let PersonChange { name, email, .. } =
         PersonChange::parse_own(body).map_err(Problem::violations)?;
+    if email.as_ref().is_some_and(|email| own.person.email.as_ref() != Some(email)) {
+        // The next link of the person is mailed there, and whoever reads it signs in as them.
+        caller.confirmed(api.clock.now())?;
+    }
     let changed = api.people.change_own(own, name, email).await?;
     note(&request, |notes| notes.message = Some("person changed"));
     answer(&api, &changed).await

@@ -116,6 +116,40 @@ async fn only_admins_who_have_just_signed_in_change_people_and_keys() {
     }
 }
 
+/// To lead the next link elsewhere.
+#[actix_web::test]
+async fn own_address_is_changed_a_short_time_after_the_sign_in_only() {
+    let email = |text: &str| json!({ "name": "Ann Smith", "email": text });
+    let own = person().person.email.unwrap().as_str().to_owned();
+    for (body, minutes, is_changed) in [
+        (email("eve@evil.example"), 5, false),
+        (email("ann@elsewhere.example"), 4, true),
+        (email(&own), 600, true),
+        (json!({ "name": "Ann Smith" }), 600, true),
+    ] {
+        let mut ports = match minutes {
+            4 => Ports::with_person(|_, it| it.session.signed_in_at = NOW - Duration::minutes(4)),
+            5 => Ports::with_person(|_, it| it.session.signed_in_at = NOW - Duration::minutes(5)),
+            _ => Ports::with_person(|_, it| it.session.signed_in_at = NOW - Duration::hours(10)),
+        };
+        ports
+            .people
+            .expect_change()
+            .times(usize::from(is_changed))
+            .returning(|_, _, _, _| Ok(person()));
+        ports.people.expect_identities_of().returning(|_| Ok(vec![]));
+        ports.people.expect_passkeys_of().returning(|_| Ok(vec![]));
+        ports.people.expect_open_invitations().returning(|_, _| Ok(vec![]));
+        let request = TestApi::by_page(Method::PATCH, "/api/people/me");
+        let answer = ports.api().send(request.set_json(&body)).await;
+        if is_changed {
+            assert_eq!(answer.status, 200, "{body}");
+        } else {
+            answer.problem(403, "sign_in_again");
+        }
+    }
+}
+
 #[actix_web::test]
 async fn nothing_is_changed_that_could_not_be_recorded() {
     let api = Ports::with_person(|_, _| {}).api();

@@ -4,14 +4,15 @@ use std::{borrow::Cow, str::FromStr};
 
 use actix_web::{HttpRequest, HttpResponse};
 use domain::{
-    ports::{Cursor, Page},
+    ports::{Cursor, ListPlace, Page},
     request::{Fault, ViolationCode},
 };
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use serde::Serialize;
+use time::OffsetDateTime;
 
 use crate::respond::{
-    conditional,
+    conditional, instants,
     problem::{FieldProblem, Problem, ProblemCode},
 };
 
@@ -26,6 +27,8 @@ const LIMIT: &str = "limit";
 const STARTING_AFTER: &str = "starting_after";
 const ENDING_BEFORE: &str = "ending_before";
 const CURSORS: [&str; 2] = [STARTING_AFTER, ENDING_BEFORE];
+/// The start of the order of a cursor.
+const AT: &str = "at";
 
 /// The parameters of a URL. Each is read once, by its name and its rule. One that is never read is unknown.
 pub(crate) struct Parameters {
@@ -117,6 +120,15 @@ impl Parameters {
         self.read(LIMIT, limit).unwrap_or(DEFAULT_LIMIT)
     }
 
+    /// Reads the start that the order of the cursor had when it was listed, in the order of appointments.
+    pub(crate) fn cursor_starts(&mut self, by_appointment: bool) -> Option<OffsetDateTime> {
+        let starts = self.read(AT, instant)?;
+        if !by_appointment || !CURSORS.iter().any(|cursor| self.has(cursor)) {
+            self.conflict(AT, "must be together with order_by=appointment and a cursor");
+        }
+        Some(starts)
+    }
+
     /// Reads the page, and ends. `least` is the smallest identifier of the list.
     pub(crate) fn paging(mut self, least: i64) -> Result<Paging, Problem> {
         let limit = self.limit();
@@ -136,7 +148,7 @@ impl Parameters {
         for Parameter { name, value, reading } in self.sent {
             let (code, detail) = match (reading, value) {
                 (Reading::Read, Some(value)) => {
-                    if !CURSORS.contains(&name.as_str()) {
+                    if !CURSORS.contains(&name.as_str()) && name != AT {
                         kept.push((name, value));
                     }
                     continue;
@@ -224,8 +236,7 @@ impl Paging {
     /// Returns the value of `Link` (RFC 8288) of a page of items; `None` if there is no other page.
     fn links<Id: ToString>(&self, path: &str, ids: &[Id], others: Others) -> Option<String> {
         let stopped = |is_there| {
-            let at = others.stopped_at.filter(|_| self.is_toward_newer() == is_there);
-            at.as_ref().map(ToString::to_string)
+            others.stopped_at.filter(|_| self.is_toward_newer() == is_there).map(cursor_of)
         };
         let oldest = stopped(false).or_else(|| ids.last().map(ToString::to_string));
         let oldest = oldest.filter(|_| others.older);
@@ -251,13 +262,27 @@ pub(crate) struct Others {
     /// Whether there are newer items.
     pub(crate) newer: bool,
     /// The last item that was looked at, if the next page begins behind it.
-    pub(crate) stopped_at: Option<i64>,
+    pub(crate) stopped_at: Option<ListPlace>,
 }
 
 impl<T> From<&Page<T>> for Others {
     fn from(page: &Page<T>) -> Self {
         Self { older: page.has_older, newer: page.has_newer, stopped_at: page.stopped_at }
     }
+}
+
+/// Returns a place as the cursor in a link has it. In the order of appointments the start stands beside the
+/// identifier, so that the next page begins there, also if the order has moved meanwhile.
+pub(crate) fn cursor_of(ListPlace { id, starts }: ListPlace) -> String {
+    let at = starts.map(|starts| format!("&{AT}={}", instants::timestamp(starts)));
+    format!("{id}{}", at.unwrap_or_default())
+}
+
+/// Reads an instant.
+pub(crate) fn instant(text: &str) -> Result<OffsetDateTime, Fault> {
+    let detail = "must be an RFC 3339 datetime, such as 2026-12-01T20:30:00Z; \
+        a plus sign in it is written %2B";
+    instants::parse(text).ok_or((ViolationCode::InvalidFormat, detail.into()))
 }
 
 fn limit(text: &str) -> Result<usize, Fault> {
@@ -283,6 +308,9 @@ struct List<T> {
     object: &'static str,
     url: String,
     has_more: bool,
+    /// Whether all of what may be listed was looked at; `None` for lists that always do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    is_complete: Option<bool>,
     data: Vec<T>,
 }
 
@@ -292,7 +320,8 @@ pub(crate) fn whole<T: Serialize>(
     url: String,
     data: impl Iterator<Item = T>,
 ) -> Result<HttpResponse, Problem> {
-    let list = List { object: "list", url, has_more: false, data: data.collect() };
+    let data = data.collect();
+    let list = List { object: "list", url, has_more: false, is_complete: None, data };
     conditional::json(request, &list, None)
 }
 
@@ -305,8 +334,21 @@ pub(crate) fn page<Id: ToString, T: Serialize>(
     others: Others,
     items: impl Iterator<Item = (Id, T)>,
 ) -> Result<HttpResponse, Problem> {
+    bounded_page(request, url, paging, others, None, items)
+}
+
+/// Answers like [`page`], and says whether the list has all that it could have.
+pub(crate) fn bounded_page<Id: ToString, T: Serialize>(
+    request: &HttpRequest,
+    url: String,
+    paging: &Paging,
+    others: Others,
+    is_complete: Option<bool>,
+    items: impl Iterator<Item = (Id, T)>,
+) -> Result<HttpResponse, Problem> {
     let (ids, data): (Vec<Id>, Vec<T>) = items.unzip();
     let links = paging.links(&url, &ids, others);
     let has_more = if paging.is_toward_newer() { others.newer } else { others.older };
-    conditional::json(request, &List { object: "list", url, has_more, data }, links)
+    let list = List { object: "list", url, has_more, is_complete, data };
+    conditional::json(request, &list, links)
 }

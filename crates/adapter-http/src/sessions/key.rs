@@ -4,7 +4,7 @@ use actix_web::{HttpRequest, web};
 
 use crate::{
     admission::{
-        authentication::{admit_any, admit_stranger},
+        authentication::{admit_any, admit_beginning},
         preconditions::Preconditions,
         rate_limit::Policy,
     },
@@ -23,8 +23,8 @@ pub(crate) async fn begin(
     payload: web::Payload,
     api: State,
 ) -> Answer {
-    admit_stranger(&request, &api.admission)?;
-    if !api.console_keys {
+    admit_beginning(&request, &api.admission)?;
+    if !api.admission.console_keys {
         return Err(keys_disabled());
     }
     let signing_in = SigningIn::new(&request, &api, "key")?;

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::{
-    admission::{authentication::admit_stranger, preconditions::Preconditions},
+    admission::{authentication::admit_ending, preconditions::Preconditions},
     body::json,
     respond::answer::Answer,
     sessions::{
@@ -79,7 +79,7 @@ pub(crate) async fn finish(
     payload: web::Payload,
     api: State,
 ) -> Answer {
-    admit_stranger(&request, &api.admission)?;
+    admit_ending(&request, &api.admission)?;
     preconditions.check_without_versions()?;
     let signing_in = SigningIn::new(&request, &api, "login")?;
     let body: FinishMembers = json::read_small_object(&request, payload).await?;

@@ -13,9 +13,7 @@ use garde::Validate;
 use serde::Deserialize;
 
 use crate::{
-    admission::{
-        authentication::admit_stranger, cookie::TokenCookie, preconditions::Preconditions,
-    },
+    admission::{authentication::admit_ending, cookie::TokenCookie, preconditions::Preconditions},
     body::json,
     respond::answer::Answer,
     sessions::{
@@ -87,7 +85,7 @@ pub(crate) async fn finish(
     payload: web::Payload,
     api: State,
 ) -> Answer {
-    admit_stranger(&request, &api.admission)?;
+    admit_ending(&request, &api.admission)?;
     preconditions.check_without_versions()?;
     let signing_in = SigningIn::new(&request, &api, "passkey")?;
     let body: FinishMembers = json::read_small_object(&request, payload).await?;

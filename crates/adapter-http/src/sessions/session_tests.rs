@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use actix_web::{
     http::{Method, header},
     test::TestRequest,
@@ -6,7 +8,7 @@ use contract_tests::samples::minimal_request;
 use domain::{
     access::{AccessActor, AccessKind},
     api_key::Party,
-    person::{PersonId, SessionId},
+    person::{Caller, Doer, Holder, NewSession, PersonId, Session, SessionId, Way},
     ports::{Page, WhichSessions},
 };
 use serde_json::{Value, json};
@@ -16,6 +18,8 @@ use crate::{
     orders::create_json,
     test_support::{NOW, OWNER, Ports, TestApi, api_key},
 };
+
+const TOKEN: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYX";
 
 #[actix_web::test]
 async fn session_stands_where_a_key_stands() {
@@ -146,6 +150,48 @@ async fn key_of_the_page_becomes_a_session() {
     api.send(begin()).await.problem(403, "keys_disabled");
 }
 
+/// Each leaves a row, for as long as a session may last.
+#[actix_web::test]
+async fn sessions_that_an_address_begins_with_a_key_are_throttled() {
+    let mut ports = Ports::new();
+    ports.sessions.expect_add().returning(|session, _| {
+        let (session, id) = (session.clone(), SessionId(9));
+        Ok(Some(Session { id, session, last_used_at: NOW, ended_at: None }))
+    });
+    let api = ports.api();
+    let mut statuses = Vec::new();
+    while statuses.last().is_none_or(|last| *last == 201) && statuses.len() < 500 {
+        let begin = TestApi::post("/api/session/key")
+            .peer_addr("192.0.2.1:4711".parse().unwrap())
+            .insert_header(("sec-fetch-site", "same-origin"));
+        statuses.push(api.send(begin.set_json(json!({}))).await.status.as_u16());
+    }
+    assert!(statuses.len() > 60 && statuses.last() == Some(&429), "{statuses:?}");
+}
+
+/// The operator has taken keys out of the page since.
+#[actix_web::test]
+async fn session_of_a_key_does_not_outlast_keys_in_the_page() {
+    for (console_keys, status) in [(true, 200), (false, 401)] {
+        let mut ports = Ports { console_keys, ..Ports::without_key() };
+        ports.sessions.expect_find().returning(|token| {
+            let (key, end) = (api_key(), NOW + Duration::HOUR);
+            let session = NewSession {
+                token,
+                doer: Doer::Key(key.id),
+                way: Way::Key,
+                is_test: false,
+                signed_in_at: NOW,
+                expires_at: end,
+            };
+            let session = Session { id: SessionId(7), session, last_used_at: NOW, ended_at: None };
+            Ok(Some(Caller::of_session(session, Holder::Key(Arc::new(key)))))
+        });
+        let answer = ports.api().send(TestApi::by_page(Method::GET, "/api/session")).await;
+        assert_eq!(answer.status, status);
+    }
+}
+
 #[actix_web::test]
 async fn ways_are_those_of_the_settings_and_the_host() {
     for (host, passkeys) in [("localhost:8080", true), ("192.0.2.1", false)] {
@@ -153,5 +199,30 @@ async fn ways_are_those_of_the_settings_and_the_host() {
         let answer =
             Ports { console_keys: false, ..Ports::without_key() }.api().send(request).await;
         assert_eq!(answer.body, json!({ "passkeys": passkeys, "logins": [], "keys": false }));
+    }
+}
+
+/// With cookies of ceremonies that nobody has begun.
+#[actix_web::test]
+async fn ends_of_sign_ins_of_an_address_are_throttled_before_the_store_is_asked() {
+    for (path, body) in [
+        ("/api/session/passkey/finish", json!({ "credential": {} })),
+        ("/api/session/login/finish", json!({ "state": "s", "code": "c" })),
+    ] {
+        let rate = domain::api_key::Rate { per_second: 1, burst: 2 };
+        let mut ports = Ports { rate, ..Ports::without_key() };
+        ports.sessions.expect_take().times(2).returning(|_, _| Ok(None));
+        let fault = || domain::ports::PasskeyFault("no passkey".into());
+        ports.passkeys.expect_named_credential().times(..=2).returning(move |_| Err(fault()));
+        let api = ports.api();
+        for expected in [400, 400, 429, 429, 429] {
+            let finish = TestRequest::post()
+                .uri(path)
+                .peer_addr("192.0.2.1:4711".parse().unwrap())
+                .insert_header(("sec-fetch-site", "same-origin"))
+                .insert_header(("cookie", format!("__Host-notary_ceremony={TOKEN}")));
+            let code = if expected == 400 { "no_ceremony" } else { "rate_limited" };
+            api.send(finish.set_json(&body)).await.problem(expected, code);
+        }
     }
 }

@@ -9,7 +9,8 @@ use crate::{respond::answer::Answer, state::State};
 pub(crate) async fn read(request: HttpRequest, api: State) -> Answer {
     let logins = api.sign_in.providers.iter().map(|provider| provider.name()).collect();
     let passkeys = api.admission.site.allows_passkeys(&request);
-    Ok(HttpResponse::Ok().json(Ways { passkeys, logins, keys: api.console_keys }))
+    let keys = api.admission.console_keys;
+    Ok(HttpResponse::Ok().json(Ways { passkeys, logins, keys }))
 }
 
 /// The ways to sign in.

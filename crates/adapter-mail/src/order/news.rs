@@ -1,6 +1,6 @@
 //! The news of a mail: its subject, heading and first sentences.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, iter};
 
 use domain::{
     delivery::{Audience, Extent, MailContent, MailSubject, Notification},
@@ -105,8 +105,16 @@ fn of_replacements(notification: &Notification) -> String {
         Some(MailContent::Documents(positions)) => positions.as_slice(),
         _ => &[],
     };
+    // A document may have been replaced several times, and the last one may be withdrawn.
+    let has_current = |first: u32| {
+        let at = |position: u32| usize::try_from(position).ok().and_then(|at| all.get(at));
+        let by = |position: &u32| at(*position).and_then(|one| one.replaced_by);
+        let last = iter::successors(Some(first), by).take(all.len()).last().and_then(at);
+        last.is_some_and(StoredDocument::is_current)
+    };
     let is_old = |(position, one): &(u32, &StoredDocument)| {
-        !new.contains(position) && one.replaced_by.is_some_and(|by| new.contains(&by))
+        let by = one.replaced_by.filter(|by| new.contains(by) && has_current(*by));
+        !new.contains(position) && by.is_some()
     };
     let old: Vec<_> = (0..).zip(all).filter(is_old).map(|(_, old)| old).collect();
     let is_named = old.iter().all(|old| old.withdrawn_at.is_none());
@@ -239,8 +247,9 @@ pub(super) fn news(notification: &Notification) -> News {
     // The recipient may have got no mail before the cancellation, and so none about it.
     let end =
         if is_late { " The order is cancelled: the signing does not take place." } else { "" };
+    let is_whole = MailSubject::WHOLE.contains(&notification.subject);
     let again = match audience {
-        _ if notification.subject != MailSubject::Changed || !order.must_be_confirmed_again() => "",
+        _ if !is_whole || !order.must_be_confirmed_again() => "",
         Audience::Service => " The appointment must be confirmed again.",
         Audience::Client => " The signing service has not confirmed the appointment again yet.",
     };

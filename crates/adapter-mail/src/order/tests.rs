@@ -213,6 +213,7 @@ fn cancellation_names_the_reason_and_removes_the_appointment() {
         actor: Actor::Client,
         reason: Some("The borrower is ill.".to_owned()),
         by: None,
+        before: None,
     });
     let raw = raw(&cancelled);
     assert!(bodies(&raw).0.contains("\nReason: The borrower is ill.\n"));
@@ -251,8 +252,8 @@ fn mail_about_a_signing_without_signatures_has_the_reason() {
 
 /// Only of an appointment that the service had confirmed, and until it confirms again.
 #[test]
-fn mail_about_a_change_says_that_the_appointment_must_be_confirmed_again() {
-    let mut mail = Notification { subject: MailSubject::Changed, ..notification() };
+fn mail_with_all_fields_says_that_the_appointment_must_be_confirmed_again() {
+    let mut mail = notification();
     let status = |status: OrderStatus, actor| OrderChange {
         kind: ChangeKind::Status,
         status,
@@ -269,13 +270,15 @@ fn mail_about_a_change_says_that_the_appointment_must_be_confirmed_again() {
     ] {
         mail.order.status = changes[changes.len() - 1].status.clone();
         mail.order.changes = changes;
-        for (audience, sentence) in [
-            (Audience::Service, "The appointment must be confirmed again."),
-            (Audience::Client, "has not confirmed the appointment again yet."),
-        ] {
-            mail.audience = audience;
-            let text = unwrapped(&bodies(&raw(&mail)).0);
-            assert_eq!(text.contains(sentence), expected, "{text}");
+        for subject in MailSubject::WHOLE {
+            for (audience, sentence) in [
+                (Audience::Service, "The appointment must be confirmed again."),
+                (Audience::Client, "has not confirmed the appointment again yet."),
+            ] {
+                (mail.subject, mail.audience) = (subject, audience);
+                let text = unwrapped(&bodies(&raw(&mail)).0);
+                assert_eq!(text.contains(sentence), expected, "{text}");
+            }
         }
     }
 }
@@ -590,6 +593,17 @@ fn documents_of_a_mail_are_those_of_now() {
     let text = added(vec![2, 3], &mail, MailSubject::DocumentReplaced);
     let expected =
         "The client has replaced Deed_of_Trust.pdf. Please print the new one, Second.pdf.";
+    assert!(text.contains(expected), "{text}");
+    // Of one whose last redraw is withdrawn, nothing is to be printed.
+    let name = "Third.pdf".to_owned();
+    let third = StoredDocument { name, replaced_by: None, ..mail.order.documents[0].clone() };
+    mail.order.documents.push(third);
+    mail.order.documents[1].replaced_by = Some(4);
+    mail.order.documents[3].key = None;
+    mail.order.documents[3].withdrawn_at = Some(mail.order.created_at);
+    let text = added(vec![2, 3, 4], &mail, MailSubject::DocumentReplaced);
+    let expected =
+        "The client has replaced Closing_Disclosure.docx. Please print the new one, Third.pdf.";
     assert!(text.contains(expected), "{text}");
 
     for (position, is_fetched) in [(0, true), (1, false)] {

@@ -172,12 +172,12 @@ fn settle_statement() -> String {
     )
 }
 
-/// Counts mails, and remembers the recipients of those that may leave. Removes counts of past hours.
-/// Passes over locked orders: their state is about to change, and an erasure would leave the addresses.
+/// Counts mails, and remembers the recipients of those that may leave. Removes the mails that these tell, and counts of
+/// past hours. Passes over locked orders: their state is about to change, and an erasure would leave the addresses.
 fn begin_statement() -> String {
     format!(
         "WITH mail AS (\
-            SELECT d.id, order_id, recipient, to_service, version, place, \
+            SELECT d.id, order_id, recipient, to_service, version, place, subject, unknown_outcomes, \
                 CASE WHEN subject IN ({whole}) THEN version END AS changes_told_at, \
                 NOT to_service AND (last_error IS NULL OR over_limit) AS counts \
             FROM unnest($1, $2) WITH ORDINALITY AS a (id, version, place) \
@@ -210,14 +210,26 @@ fn begin_statement() -> String {
             LEFT JOIN counted ON counted.client_id = first.client_id \
                 AND counted.recipient = first.recipient \
             LEFT JOIN held ON held.id = order_id AND held.updated_at = version\
+        ), leaving AS (\
+            SELECT * FROM begun \
+            WHERE is_current AND ($3 = 0 OR mail_of_hour IS NULL OR mail_of_hour <= $3)\
+        ), told AS (\
+            SELECT d.id FROM leaving JOIN deliveries AS d ON d.order_id = leaving.order_id \
+                AND lower(d.recipient) = lower(leaving.recipient) AND d.to_service = leaving.to_service \
+            WHERE leaving.changes_told_at IS NOT NULL AND leaving.unknown_outcomes = 0 \
+                AND d.subject = '{changed}' AND d.leased_until IS NULL AND d.failed_at IS NULL \
+                AND (leaving.subject <> '{changed}' OR d.id > leaving.id) \
+            FOR UPDATE OF d SKIP LOCKED\
+        ), removed_told AS (\
+            DELETE FROM deliveries WHERE id = ANY (ARRAY(SELECT id FROM told))\
         ), remembered AS (\
             INSERT INTO order_recipients AS known (order_id, recipient, to_service, changes_told_at) \
-            SELECT order_id, recipient, bool_or(to_service), max(changes_told_at) FROM begun \
-            WHERE is_current AND ($3 = 0 OR mail_of_hour IS NULL OR mail_of_hour <= $3) \
+            SELECT order_id, recipient, bool_or(to_service), max(changes_told_at) FROM leaving \
             GROUP BY order_id, recipient ORDER BY order_id, recipient \
             ON CONFLICT (order_id, recipient) DO UPDATE SET changes_told_at = excluded.changes_told_at \
             WHERE excluded.changes_told_at > coalesce(known.changes_told_at, '-infinity')\
         ) SELECT id, mail_of_hour, sequence FROM begun WHERE {DURABLE}",
+        changed = MailSubject::Changed.as_str(),
         whole = MailSubject::WHOLE.map(|subject| format!("'{}'", subject.as_str())).join(", "),
     )
 }

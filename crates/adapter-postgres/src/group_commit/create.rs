@@ -10,7 +10,11 @@ use std::{
 use diesel::{dsl::not, prelude::*};
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{order::OrderId, ports::WriteError};
-use sql_rows::{BatchObserver, Prepared, Utc, orders::PendingOrder, schema::orders};
+use sql_rows::{
+    BatchObserver, Prepared, Utc,
+    orders::{PendingOrder, update::ended},
+    schema::orders,
+};
 use tokio::{
     sync::{
         Mutex,
@@ -274,7 +278,7 @@ async fn reasons(
     rejected: &[Waiting],
 ) -> Result<Vec<Option<WriteError>>, Failure> {
     let Some(first) = rejected.first() else { return Ok(Vec::new()) };
-    let file_numbers = rejected.iter().map(|waiting| &*waiting.order.row.file_number);
+    let file_numbers = rejected.iter().flat_map(|waiting| waiting.order.forms());
     let holders: Vec<(String, (i64, i64, Utc))> = orders::table
         .filter(orders::file_number.eq_any(file_numbers))
         .filter(orders::is_test.eq(first.order.row.is_test))
@@ -295,9 +299,10 @@ async fn reasons(
             *created_at > order.window_opens_at && order.only_after != Some(*id)
                 || order.only_after.is_some_and(|after| is_own && *id > after)
         };
-        let barred_since = match holders.get(&order.row.file_number).filter(bars) {
+        let holder = order.forms().filter_map(|form| holders.get(form)).find(bars);
+        let barred_since = match holder {
             Some((.., created_at)) => Some(*created_at),
-            None => newer_order(connection, order).await?,
+            None => barring_order(connection, order).await?,
         };
         let duplicate =
             barred_since.map(|created_at| WriteError::Duplicate { created_at: created_at.0 });
@@ -307,14 +312,22 @@ async fn reasons(
 }
 
 /// Returns the creation of an order that is newer than the client's newest may be, and holds no file number any
-/// more.
-async fn newer_order(
+/// more; or that of the client's newest, if it takes changes again.
+async fn barring_order(
     connection: &mut AsyncPgConnection,
-    PendingOrder { row, only_after, .. }: &PendingOrder,
+    order: &PendingOrder,
 ) -> Result<Option<Utc>, Failure> {
-    let Some(after) = only_after else { return Ok(None) };
+    let PendingOrder { row, only_after: Some(after), .. } = order else { return Ok(None) };
+    let open = orders::table
+        .filter(orders::id.eq(*after).and(orders::erased_at.is_null()))
+        .filter(orders::status.ne_all(ended()))
+        .select(orders::created_at);
+    let open: Option<Utc> = Prepared(open).get_result(connection).await.optional()?;
+    if open.is_some() {
+        return Ok(open);
+    }
     let newer = orders::table
-        .filter(orders::file_number.eq(&row.file_number).and(orders::client_id.eq(row.client_id)))
+        .filter(orders::file_number.eq_any(order.forms()).and(orders::client_id.eq(row.client_id)))
         .filter(orders::is_test.eq(row.is_test).and(not(orders::holds_file_number)))
         .filter(orders::erased_at.is_null().and(orders::id.gt(*after)))
         .select(orders::created_at);

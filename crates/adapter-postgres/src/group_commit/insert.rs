@@ -8,7 +8,12 @@ use diesel::{
 };
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{order::OrderStatus, webhook::EventType};
-use sql_rows::{Instant, Utc, orders::PendingOrder, party::stored_party, schema::orders};
+use sql_rows::{
+    Instant, Utc,
+    orders::{PendingOrder, update::ended},
+    party::stored_party,
+    schema::orders,
+};
 
 use crate::{
     limits::milliseconds,
@@ -28,9 +33,10 @@ const ANNOUNCE: &str = "(SELECT pg_advisory_xact_lock_shared(28530, 'orders'::re
 /// 1. `candidates`: leaves out orders whose file number or idempotency key is in use, or whose client has a newer
 ///    one than it may have. It takes no
 ///    lock, so that another system that updates an order delays no other order. Subqueries and
-///    `LIMIT` keep the planner from a join: one index lookup per order, in every plan.
-/// 2. `held`, `released`: takes the file number from an order that the window no longer covers, or that the new
-///    one follows. That
+///    `LIMIT` keep the planner from a join: one index lookup per order, in every plan. A file number that version 0.1.0
+///    has stored in another form is in use, too.
+/// 2. `held`, `allowed`, `released`: takes the file number from an order that the window no longer covers, or that the
+///    new one follows. Leaves out an order that follows one that takes changes again: its lock tells. That
 ///    waits shortly for other systems that update it, so only a batch of one does it.
 /// 3. `created`: inserts the orders, and leaves out those whose file number another statement took
 ///    meanwhile. [`ANNOUNCE`] and [`DURABLE`] run once before the first insert. Counts the rows of
@@ -43,22 +49,33 @@ const ANNOUNCE: &str = "(SELECT pg_advisory_xact_lock_shared(28530, 'orders'::re
 /// Each step locks rows in the order of their keys, so that batches never deadlock.
 static STATEMENT: LazyLock<String> = LazyLock::new(|| {
     let (status, event) = (OrderStatus::NEW.as_str(), EventType::OrderCreated.as_str());
+    let ended = ended().join("', '");
     format!(
         "WITH candidates AS (\
             SELECT c.*, h.id AS holder \
             FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, \
-                $25, $26, $29, $30, $31) \
+                $25, $26, $29, $30, $31, $32) \
             AS c (file_number, details, client_id, api_key_id, signing_service_id, starts_at, \
                 ends_at, created_at, window_opens_at, key_party, digest, token, fingerprint, \
-                kept_until, signing_date, search_text, only_after, day_starts_at, person_id) \
+                kept_until, signing_date, search_text, only_after, day_starts_at, person_id, \
+                other_number) \
             LEFT JOIN LATERAL (SELECT id, client_id, created_at FROM orders \
                 WHERE file_number = c.file_number AND is_test = $1 AND holds_file_number LIMIT 1) \
                 AS h ON true \
+            LEFT JOIN LATERAL (SELECT id, client_id, created_at FROM orders \
+                WHERE file_number = c.other_number AND is_test = $1 AND holds_file_number LIMIT 1) \
+                AS other ON true \
             WHERE (h.created_at <= c.window_opens_at OR h.id IS NOT DISTINCT FROM c.only_after) \
-                IS NOT FALSE AND ($24 OR h.id IS NULL) \
+                IS NOT FALSE AND ($24 OR h.id IS NULL AND coalesce(c.only_after, 0) = 0) \
+            AND (other.created_at <= c.window_opens_at \
+                OR other.id IS NOT DISTINCT FROM c.only_after) IS NOT FALSE \
             AND (c.only_after IS NULL \
                 OR (h.client_id = c.client_id AND h.id > c.only_after) IS NOT TRUE \
+                AND (other.client_id = c.client_id AND other.id > c.only_after) IS NOT TRUE \
                 AND (SELECT o.id FROM orders AS o WHERE o.file_number = c.file_number \
+                    AND o.client_id = c.client_id AND o.is_test = $1 AND NOT o.holds_file_number \
+                    AND o.erased_at IS NULL AND o.id > c.only_after LIMIT 1) IS NULL \
+                AND (SELECT o.id FROM orders AS o WHERE o.file_number = c.other_number \
                     AND o.client_id = c.client_id AND o.is_test = $1 AND NOT o.holds_file_number \
                     AND o.erased_at IS NULL AND o.id > c.only_after LIMIT 1) IS NULL) \
             AND (SELECT idempotency_key_in_use(k.kept_until, k.order_id, k.token, c.token, \
@@ -67,14 +84,20 @@ static STATEMENT: LazyLock<String> = LazyLock::new(|| {
                 AND k.is_test = $1 AND k.digest = c.digest) IS NOT TRUE \
             ORDER BY c.file_number COLLATE \"C\"\
         ), held AS (\
-            SELECT id FROM orders \
-            WHERE id = ANY (ARRAY(SELECT holder FROM candidates WHERE holder IS NOT NULL)) \
-            AND (SELECT CASE WHEN EXISTS (SELECT FROM candidates WHERE holder IS NOT NULL) \
+            SELECT id, erased_at IS NOT NULL OR status IN ('{ended}') AS has_ended FROM orders \
+            WHERE id = ANY (ARRAY(SELECT unnest(ARRAY[holder, only_after]) FROM candidates \
+                WHERE coalesce(holder, only_after, 0) > 0)) \
+            AND (SELECT CASE WHEN EXISTS (SELECT FROM candidates \
+                    WHERE coalesce(holder, only_after, 0) > 0) \
                 THEN set_config('lock_timeout', $27, true) ELSE '' END) IS NOT NULL \
-            ORDER BY file_number FOR NO KEY UPDATE\
+            ORDER BY file_number, id FOR NO KEY UPDATE\
+        ), allowed AS (\
+            SELECT * FROM candidates WHERE coalesce(only_after, 0) = 0 \
+                OR only_after IN (SELECT id FROM held WHERE has_ended)\
         ), released AS (\
             UPDATE orders SET holds_file_number = false \
-            WHERE id = ANY (ARRAY(SELECT id FROM held)) AND holds_file_number RETURNING id\
+            WHERE id = ANY (ARRAY(SELECT held.id FROM held JOIN allowed ON holder = held.id)) \
+                AND holds_file_number RETURNING id\
         ), created AS (\
             INSERT INTO orders (client_id, api_key_id, signing_service_id, starts_at, ends_at, \
                 created_at, updated_at, is_test, holds_file_number, file_number, status, details, \
@@ -82,7 +105,7 @@ static STATEMENT: LazyLock<String> = LazyLock::new(|| {
             SELECT client_id, api_key_id, signing_service_id, starts_at, ends_at, created_at, \
                 created_at, $1, true, file_number, '{status}', details::json, \
                 signing_date, search_text, day_starts_at, person_id \
-            FROM candidates \
+            FROM allowed \
             WHERE {ANNOUNCE} AND {DURABLE} AND (SELECT count(*) FROM released) >= 0 \
             ON CONFLICT (file_number, is_test) WHERE holds_file_number DO NOTHING \
             RETURNING id, file_number, created_at\
@@ -171,7 +194,8 @@ pub(crate) async fn insert_orders(
         .bind::<Array<Nullable<BigInt>>, _>(column(&documents, |(_, document)| document.crc32))
         .bind::<Array<Nullable<BigInt>>, _>(column(batch, |order| order.only_after))
         .bind::<Array<Nullable<Instant>>, _>(column(batch, |order| order.found_by.day_starts_at))
-        .bind::<Array<Nullable<BigInt>>, _>(column(batch, |order| order.row.person_id));
+        .bind::<Array<Nullable<BigInt>>, _>(column(batch, |order| order.row.person_id))
+        .bind::<Array<Nullable<Text>>, _>(column(batch, |order| order.other_number.as_deref()));
     // Reads to the end: the rows arrive before the commit, and an error of the commit after them.
     Prepared(statement).get_results(connection).await
 }

@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use async_trait::async_trait;
 use diesel::{
     dsl::sql,
+    pg::Pg,
     prelude::*,
     sql_types::{Bool, Text},
 };
@@ -19,12 +20,12 @@ use domain::{
     },
 };
 use sql_rows::{
-    Prepared, Utc,
+    OneOf, Prepared, Utc,
     deliveries::mails_of_erased,
     orders::{
         ListedRow, UnfoldedRow,
         erase::erased_among,
-        find::{Matching, Unfolded},
+        find::{Matching, Unfolded, kept_text},
         lists::{Ids, OrderList, owners},
         retention::IsDue,
         unfolded_order, unreadable_order,
@@ -100,13 +101,27 @@ impl OrderAdmin for PostgresStore {
         self.read(async move |connection| maybe_late(connection, now, after, limit).await).await
     }
 
-    async fn fold_texts(&self, limit: usize) -> Result<usize, StoreError> {
-        // Most calls find none.
-        let unfolded = self.read(async |connection| unfolded(connection, limit).await).await?;
-        if unfolded.is_empty() {
-            return Ok(0);
-        }
-        self.transaction(async move |connection| fold(connection, unfolded).await).await
+    async fn unfolded(&self, limit: usize) -> Result<Vec<OrderId>, StoreError> {
+        self.read(async move |connection| unfolded(connection, limit).await).await
+    }
+
+    async fn fold_texts(&self, orders: &[OrderId]) -> Result<(), StoreError> {
+        let orders = orders.to_vec();
+        let read = async move |connection: &mut AsyncPgConnection| {
+            unfolded_rows(connection, &orders).await
+        };
+        let rows = self.read(read).await?;
+        self.transaction(async move |connection| fold(connection, rows).await).await
+    }
+
+    async fn keep_texts(&self, order: OrderId) -> Result<(), StoreError> {
+        let keep = async move |connection: &mut AsyncPgConnection| {
+            let unfolded = orders::table.find(order.0).filter(orders::search_text.gt(" "));
+            let keep = diesel::update(unfolded).set(orders::search_text.eq(kept_text::<Pg>()));
+            Prepared(keep).execute(connection).await?;
+            Ok(())
+        };
+        self.transaction(keep).await
     }
 
     async fn erase_due(
@@ -248,27 +263,33 @@ pub(crate) async fn maybe_late(
     Ok(FoundLate { orders, looked_at })
 }
 
-/// Reads orders whose texts are to be folded.
+/// Reads which orders have texts that are to be folded.
 async fn unfolded(
     connection: &mut AsyncPgConnection,
     limit: usize,
-) -> Result<Vec<UnfoldedRow>, Failure> {
+) -> Result<Vec<OrderId>, Failure> {
     let unfolded = orders::table.filter(Unfolded::up_to(limit)).order(orders::id);
-    let unfolded = Prepared(unfolded.select(UnfoldedRow::as_select()));
-    Ok(unfolded.get_results(connection).await?)
+    let ids: Vec<i64> = Prepared(unfolded.select(orders::id)).get_results(connection).await?;
+    Ok(ids.into_iter().map(OrderId).collect())
 }
 
-/// Stores the folded texts of orders, unless they have changed since they were read. Returns their number.
-async fn fold(
+/// Reads orders whose texts are to be folded.
+async fn unfolded_rows(
     connection: &mut AsyncPgConnection,
-    unfolded: Vec<UnfoldedRow>,
-) -> Result<usize, Failure> {
-    let count = unfolded.len();
-    for (id, version, folded) in unfolded.into_iter().map(UnfoldedRow::folded) {
+    orders: &[OrderId],
+) -> Result<Vec<UnfoldedRow>, Failure> {
+    let ids: Vec<i64> = orders.iter().map(|order| order.0).collect();
+    let rows = orders::table.filter(OneOf::new("orders.id", ids)).order(orders::id);
+    Ok(Prepared(rows.select(UnfoldedRow::as_select())).get_results(connection).await?)
+}
+
+/// Stores the folded texts of orders, unless they have changed since they were read.
+async fn fold(connection: &mut AsyncPgConnection, rows: Vec<UnfoldedRow>) -> Result<(), Failure> {
+    for (id, version, folded) in rows.into_iter().map(UnfoldedRow::folded) {
         let update = diesel::update(unfolded_order(id, version)).set(folded);
         Prepared(update).execute(connection).await?;
     }
-    Ok(count)
+    Ok(())
 }
 
 /// Returns the identifiers of the next orders after one, of up to [`LOOKED_AT`], and whether there are later

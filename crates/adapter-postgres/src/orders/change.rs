@@ -6,7 +6,7 @@ use domain::{
     document::{DocumentKind, ObjectKey},
     order::{
         DocumentId, EmailAddress, OrderBefore, OrderCommand, OrderEffects, OrderId, Refusal,
-        change::DocumentBefore,
+        change::DocumentBefore, reason_of,
     },
     ports::{Changed, ListedOrder, MaybeErased, OrderCommandRequest, WriteError},
 };
@@ -14,6 +14,7 @@ use sql_rows::{
     Prepared, Utc,
     documents::{DocumentBeforeRow, document_row, documents_before},
     idempotency_keys::KeyRow,
+    order_changes::{OrderChangeRow, changes_of},
     order_notes::note_count,
     order_recipients::told_contacts,
     orders::{
@@ -74,6 +75,7 @@ pub(super) async fn change(
             let erased = effects.into_iter().flat_map(|effects| effects.withdrawn);
             Changed::DocumentsWithdrawn(erased.map(|document| document.key).collect())
         }
+        OrderCommand::GiveReason(_) => Changed::ReasonGiven,
         OrderCommand::AddDocuments(_) | OrderCommand::AddNote(_) | OrderCommand::Hold { .. } => {
             effects.unwrap_or_default().into()
         }
@@ -119,6 +121,16 @@ async fn load(
         OrderCommand::AddNote(_) => {
             let notes: i64 = Prepared(note_count(order)).get_result(connection).await?;
             OrderBefore { notes: usize::try_from(notes).unwrap_or_default(), ..before }
+        }
+        OrderCommand::GiveReason(_) => {
+            let changes: Vec<OrderChangeRow> =
+                Prepared(changes_of(vec![order.0]).select(OrderChangeRow::as_select()))
+                    .get_results(connection)
+                    .await?;
+            let changes = changes.into_iter().map(OrderChangeRow::into_change);
+            let changes = changes.collect::<Result<Vec<_>, _>>()?;
+            let reason = reason_of(&changes, &before.status).map(str::to_owned);
+            OrderBefore { reason, ..before }
         }
         OrderCommand::EraseDocuments => {
             let documents = load_documents(connection, order, &DocumentKind::ALL).await?;

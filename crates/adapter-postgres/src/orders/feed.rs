@@ -4,8 +4,8 @@ use std::sync::LazyLock;
 
 use async_trait::async_trait;
 use diesel::{
-    QueryableByName,
     dsl::sql,
+    prelude::*,
     sql_query,
     sql_types::{BigInt, Bool, Nullable},
 };
@@ -20,15 +20,19 @@ use domain::{
 };
 use sql_rows::{
     Instant, Utc,
-    order_feed::{FORGET_ERASURES, FeedRow, Ranges::OfRows, changes, creations},
+    order_feed::{
+        EpochRow, FORGET_ERASURES, FeedRow, IS_KEPT, Kept, Ranges::OfRows, changes, creations,
+    },
     orders::party_column,
     row_limit,
+    schema::order_feed_epochs,
 };
 use time::OffsetDateTime;
 
 use super::list::HORIZON;
 use crate::{
     failure::Failure,
+    installation::identity,
     statement::{DURABLE, Prepared},
     store::PostgresStore,
 };
@@ -36,26 +40,25 @@ use crate::{
 /// Maximum number of changes that get their numbers in one transaction.
 const BATCH: i64 = 10_000;
 
-/// The horizon, the newest order, the last number, and whether committed changes wait for a number.
+/// The horizon, the newest order, the last number, whether committed changes wait for a number, and the epoch.
 static STATE: LazyLock<String> = LazyLock::new(|| {
     format!(
         "SELECT {HORIZON}, coalesce((SELECT max(id) FROM orders), 0), \
             (SELECT number FROM order_feed_position WHERE id = 1), \
-            EXISTS (SELECT FROM order_feed WHERE number IS NULL)"
+            EXISTS (SELECT FROM order_feed WHERE number IS NULL), \
+            coalesce((SELECT max(epoch) FROM order_feed_epochs), 0)"
     )
 });
 
 /// The last number before the changes of orders behind a horizon, which a reader has not seen created.
-const LAST_WITHIN: &str = "SELECT coalesce(\
-        (SELECT min(number) - 1 FROM order_feed WHERE order_id > $1 AND number IS NOT NULL), \
-        (SELECT number FROM order_feed_position WHERE id = 1)\
-    ) AS number";
+const LAST_WITHIN: [&str; 2] = [
+    "SELECT coalesce((SELECT min(number) - 1 FROM order_feed WHERE order_id > ",
+    " AND number IS NOT NULL), (SELECT number FROM order_feed_position WHERE id = 1))",
+];
 
-#[derive(QueryableByName)]
-struct LastNumber {
-    #[diesel(sql_type = BigInt)]
-    number: i64,
-}
+/// The newest order, and the last number that a change has had.
+const PLACE: &str = "SELECT coalesce((SELECT max(id) FROM orders), 0), \
+    (SELECT number FROM order_feed_position WHERE id = 1)";
 
 /// Waits until no other transaction gives numbers. The next statement sees all that were given.
 const LOCK: &str = "SELECT number FROM order_feed_position WHERE id = 1 FOR UPDATE";
@@ -91,10 +94,30 @@ struct State {
     newest: OrderId,
     number: i64,
     has_waiting: bool,
+    epoch: i64,
 }
 
 #[async_trait]
 impl ChangeFeed for PostgresStore {
+    async fn begin_epoch(&self, at: OffsetDateTime) -> Result<(), StoreError> {
+        // Most starts write nothing.
+        let next = async move |connection: &mut AsyncPgConnection| next_epoch(connection, at).await;
+        if self.read(next).await?.is_none() {
+            return Ok(());
+        }
+        let begin = async move |connection: &mut AsyncPgConnection| {
+            sql_query(LOCK).execute(connection).await?;
+            if let Some(next) = next_epoch(connection, at).await? {
+                diesel::insert_into(order_feed_epochs::table)
+                    .values(next)
+                    .execute(connection)
+                    .await?;
+            }
+            Ok(())
+        };
+        self.transaction(begin).await
+    }
+
     async fn page(
         &self,
         owner: Owner,
@@ -105,6 +128,20 @@ impl ChangeFeed for PostgresStore {
         if after.created > state.newest || after.changed > state.number {
             return Ok(None);
         }
+        if after.epoch != state.epoch {
+            let kept = sql_query(IS_KEPT)
+                .bind::<BigInt, _>(after.epoch)
+                .bind::<BigInt, _>(after.created.0)
+                .bind::<BigInt, _>(after.changed);
+            let kept = async move |connection: &mut AsyncPgConnection| {
+                let kept: Kept = Prepared(kept).get_result(connection).await?;
+                Ok(kept.is_kept)
+            };
+            if !self.read_orders(kept).await? {
+                return Ok(None);
+            }
+        }
+        let after = FeedCursor { epoch: state.epoch, ..after };
         let has_waiting = state.has_waiting && self.number().await?;
         let horizon = state.horizon;
         let read = async move |connection: &mut AsyncPgConnection| {
@@ -125,14 +162,15 @@ impl ChangeFeed for PostgresStore {
         loop {
             let state = self.read_orders(state).await?;
             if !state.has_waiting || !self.number().await? {
-                let horizon = state.horizon;
-                let last = sql_query(LAST_WITHIN).bind::<BigInt, _>(horizon.0);
+                let (created, epoch) = (state.horizon, state.epoch);
+                let [before, behind] = LAST_WITHIN;
+                let last = sql::<BigInt>(before).bind::<BigInt, _>(created.0).sql(behind);
                 let last = async move |connection: &mut AsyncPgConnection| {
-                    let last: LastNumber = Prepared(last).get_result(connection).await?;
-                    Ok(last.number)
+                    let last: i64 = Prepared(last).get_result(connection).await?;
+                    Ok(last)
                 };
                 let changed = self.read_orders(last).await?;
-                return Ok(FeedCursor { created: horizon, changed });
+                return Ok(FeedCursor { created, changed, epoch });
             }
         }
     }
@@ -159,12 +197,28 @@ impl PostgresStore {
     }
 }
 
+/// Returns the epoch that the database begins at an instant; `None` if it began the last one.
+async fn next_epoch(
+    connection: &mut AsyncPgConnection,
+    at: OffsetDateTime,
+) -> Result<Option<EpochRow>, Failure> {
+    let database = identity(connection).await?;
+    let last = order_feed_epochs::table.order(order_feed_epochs::epoch.desc());
+    let last: Option<EpochRow> =
+        last.select(EpochRow::as_select()).first(connection).await.optional()?;
+    if last.as_ref().is_some_and(|last| last.database == database) {
+        return Ok(None);
+    }
+    let place: (i64, i64) = sql::<(BigInt, BigInt)>(PLACE).get_result(connection).await?;
+    Ok(Some(EpochRow::next(last.as_ref(), database, place, at)))
+}
+
 async fn state(connection: &mut AsyncPgConnection) -> Result<State, Failure> {
-    let state = sql::<(Nullable<BigInt>, BigInt, BigInt, Bool)>(&STATE);
-    let (horizon, newest, number, has_waiting): (Option<i64>, i64, i64, bool) =
+    let state = sql::<(Nullable<BigInt>, BigInt, BigInt, Bool, BigInt)>(&STATE);
+    let (horizon, newest, number, has_waiting, epoch): (Option<i64>, i64, i64, bool, i64) =
         Prepared(state).get_result(connection).await?;
     let horizon = OrderId(horizon.unwrap_or(newest).min(newest));
-    Ok(State { horizon, newest: OrderId(newest), number, has_waiting })
+    Ok(State { horizon, newest: OrderId(newest), number, has_waiting, epoch })
 }
 
 /// Reads changes of an owner with a place in a range, without its start.

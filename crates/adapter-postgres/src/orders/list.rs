@@ -9,7 +9,8 @@ use diesel::{
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{
     api_key::Owner,
-    ports::{ListFilter, ListedOrder, Page, PageQuery},
+    order::{OrderId, OrderStatus},
+    ports::{ListFilter, ListPlace, ListedOrder, Page, PageQuery},
 };
 use sql_rows::{
     Prepared, Utc,
@@ -17,7 +18,7 @@ use sql_rows::{
         PageRow,
         find::{Matching, Walk},
         is_order_of,
-        lists::{Ids, OrderList, compare_ids, compare_numbers, ids, listed},
+        lists::{Ids, OrderList, compare_ids, compare_numbers, ids, known_status, listed},
         places::{Found, PageRanges, Place, Span, starts},
         unreadable_order,
     },
@@ -77,6 +78,39 @@ fn within<'a>(
     }
 }
 
+/// Returns the queries of the parts of a list with identifiers in a range, in the order of their identifiers.
+fn parts<'a>(list: OrderList<'a>, ids: &Ids, newest_first: bool) -> Vec<Orders<'a>> {
+    let part = |one: Option<(String, bool)>| {
+        let number = one.as_ref().map(|(number, _)| &**number);
+        let part = within(list, number, ids, Matching::of(list.filter));
+        // As the partial indexes have the condition.
+        let part = match one {
+            Some((_, true)) => part.filter(orders::holds_file_number),
+            Some((_, false)) => part.filter(not(orders::holds_file_number)),
+            None => part,
+        };
+        part.order(list.order(newest_first))
+    };
+    list.parts().into_iter().map(part).collect()
+}
+
+/// Returns the newest order of an owner's list by file number, and its status.
+pub(super) async fn newest(
+    connection: &mut AsyncPgConnection,
+    owner: Owner,
+    filter: &ListFilter,
+) -> Result<Option<(OrderId, OrderStatus)>, Failure> {
+    let list = OrderList { owner: Some(owner), filter };
+    let mut newest: Option<(i64, String)> = None;
+    for part in parts(list, &(0..=i64::MAX), true) {
+        let part = part.select((orders::id, orders::status)).limit(1);
+        let found: Option<(i64, String)> =
+            Prepared(part).get_result(connection).await.optional()?;
+        newest = newest.max(found);
+    }
+    Ok(newest.map(known_status).transpose()?)
+}
+
 /// Reads up to `limit` of the orders in a range that match, in the order of their identifiers. `also` is a
 /// condition that no index serves.
 pub(crate) async fn load<'a>(
@@ -88,16 +122,8 @@ pub(crate) async fn load<'a>(
     limit: usize,
 ) -> Result<Vec<ListedOrder>, Failure> {
     let mut rows: Vec<PageRow> = Vec::new();
-    for one in list.parts() {
-        let number = one.as_ref().map(|(number, _)| &**number);
-        let part = also(within(list, number, ids, Matching::of(list.filter)));
-        // As the partial indexes have the condition.
-        let part = match one {
-            Some((_, true)) => part.filter(orders::holds_file_number),
-            Some((_, false)) => part.filter(not(orders::holds_file_number)),
-            None => part,
-        };
-        let part = part.order(list.order(newest_first)).limit(row_limit(limit));
+    for part in parts(list, ids, newest_first) {
+        let part = also(part).limit(row_limit(limit));
         let loaded = Prepared(part.select(PageRow::as_select())).get_results(connection).await;
         rows.extend(loaded.map_err(|error| unreadable_order::<Failure>(error, &"of a list"))?);
     }
@@ -116,7 +142,7 @@ async fn find(
     filter: &ListFilter,
     (span, descends): (&Span, bool),
     limit: usize,
-) -> Result<(Vec<ListedOrder>, Option<i64>), Failure> {
+) -> Result<(Vec<ListedOrder>, Option<ListPlace>), Failure> {
     let Some(mut left) = filter.walked_orders() else {
         let list = OrderList { owner: Some(owner), filter };
         let all = load(connection, list, &ids(span), |orders| orders, descends, limit).await?;
@@ -141,7 +167,7 @@ async fn find(
         match last {
             Some(last) if orders.len() < limit => {
                 if left == 0 {
-                    return Ok((orders, Some(last.id)));
+                    return Ok((orders, Some(last.told(filter.by_appointment))));
                 }
                 span = walk.behind(last);
             }
@@ -167,7 +193,7 @@ async fn matching(
 /// Begins a transaction whose statements see one state: no erasure between them moves the end of a walk.
 const SNAPSHOT: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 
-/// Returns a page of an owner's orders; `None` if the cursor is no order of the owner.
+/// Returns a page of an owner's orders; `None` if the cursor has no start and is no order of the owner.
 ///
 /// Toward newer orders, a page ends at the horizon: no order can appear before it any more.
 pub(crate) async fn page(
@@ -178,10 +204,15 @@ pub(crate) async fn page(
     let by_appointment = query.filter.by_appointment;
     let mut at = None;
     if let Some(id) = PageRanges::order_at(&query.cursor) {
-        let own = orders::table.find(id).filter(is_order_of(owner)).select(starts());
-        let own: Option<Utc> = Prepared(own).get_result(connection).await.optional()?;
-        let Some(starts) = own else { return Ok(None) };
-        at = Some(Place::of(by_appointment, starts, id));
+        let begin = if let Some(starts) = query.cursor_starts {
+            Utc(starts)
+        } else {
+            let own = orders::table.find(id).filter(is_order_of(owner)).select(starts());
+            let own: Option<Utc> = Prepared(own).get_result(connection).await.optional()?;
+            let Some(starts) = own else { return Ok(None) };
+            starts
+        };
+        at = Some(Place::of(by_appointment, begin, id));
     }
     let mut ranges = PageRanges::of(&query.cursor, at, by_appointment);
     // In the order of appointments, an order can appear anywhere.

@@ -13,8 +13,8 @@ use domain::{
 use sql_rows::{
     Prepared, Utc,
     rejected_requests::{
-        GrownColumns, RejectedRow, UntoldRow, by_code, count_row, counts_of, keys_to_tell,
-        stored_requests, untold_of,
+        GrownColumns, RejectedRow, UntoldRow, by_code, contacts_to_tell, count_row, counts_of,
+        key_ids, keys_of_contact, stored_requests, untold_of,
     },
     schema::{api_keys, rejected_requests},
 };
@@ -57,40 +57,43 @@ impl RejectedLog for PostgresStore {
         self.read_orders(counts).await
     }
 
-    /// The lock makes concurrent calls wait, so that only one of them finds a key.
-    async fn claim_mail(&self, claim: MailClaim) -> Result<Option<ApiKeyId>, StoreError> {
+    /// The lock makes concurrent calls wait, so that only one of them finds a contact.
+    async fn claim_mail(&self, claim: MailClaim) -> Result<Vec<ApiKeyId>, StoreError> {
         let claim_one = async move |connection: &mut AsyncPgConnection| {
             locks::lock_name(connection, "rejected_mails").await?;
-            let found: Option<i64> =
-                Prepared(keys_to_tell(claim)).get_result(connection).await.optional()?;
-            let Some(id) = found else { return Ok(None) };
-            diesel::update(api_keys::table.find(id))
+            let found: Option<Option<String>> =
+                Prepared(contacts_to_tell(claim)).get_result(connection).await.optional()?;
+            let Some(contact) = found.flatten() else { return Ok(Vec::new()) };
+            let keys: Vec<i64> = keys_of_contact(contact).load(connection).await?;
+            diesel::update(api_keys::table.filter(api_keys::id.eq_any(keys.clone())))
                 .set(api_keys::next_rejected_mail_at.eq(Some(Utc(claim.until))))
                 .execute(connection)
                 .await?;
-            Ok(Some(ApiKeyId(id)))
+            Ok(keys.into_iter().map(ApiKeyId).collect())
         };
         self.transaction(claim_one).await
     }
 
-    async fn untold(&self, key: ApiKeyId, limit: usize) -> Result<Vec<Rejected>, StoreError> {
-        self.select(untold_of(key, limit), |row: UntoldRow| Ok(row.into_untold())).await
+    async fn untold(&self, keys: &[ApiKeyId], limit: usize) -> Result<Vec<Rejected>, StoreError> {
+        self.select(untold_of(keys, limit), |row: UntoldRow| Ok(row.into_untold())).await
     }
 
     async fn end_claim(
         &self,
-        key: ApiKeyId,
+        keys: &[ApiKeyId],
         told: &[Rejected],
         next: OffsetDateTime,
     ) -> Result<(), StoreError> {
-        let told = told.to_vec();
+        let (keys, mut told) = (key_ids(keys), told.to_vec());
+        // As counts are stored, so that the two never deadlock: the mail would leave again.
+        told.sort_by(|a, b| (a.key, &a.code, a.at).cmp(&(b.key, &b.code, b.at)));
         let end = async move |connection: &mut AsyncPgConnection| {
             for count in &told {
                 let more = rejected_requests::told + stored_requests(count);
                 let told = diesel::update(count_row(count)).set(rejected_requests::told.eq(more));
                 Prepared(told).execute(connection).await?;
             }
-            diesel::update(api_keys::table.find(key.0))
+            diesel::update(api_keys::table.filter(api_keys::id.eq_any(keys)))
                 .set(api_keys::next_rejected_mail_at.eq(Some(Utc(next))))
                 .execute(connection)
                 .await?;

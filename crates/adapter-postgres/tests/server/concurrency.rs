@@ -3,14 +3,18 @@
 use std::{collections::HashSet, sync::Arc};
 
 use contract_tests::samples::{
-    MICROSECOND, NOW, WINDOW, attempt, delivery, dispatch, document, idempotency_key, key_of,
-    new_order, order_of,
+    MICROSECOND, NOW, RUN, WINDOW, api_key, attempt, delivery, dispatch, document, idempotency_key,
+    key_of, new_order, order_of,
 };
 use domain::{
     document::StoredDocument,
     idempotency::IdempotentRequest,
     order::OrderId,
-    ports::{DeliveryQueue as _, NewOrder, OrderRepo as _, UploadLedger as _, WriteError},
+    ports::{
+        ApiKeyRepo, DeliveryQueue as _, NewOrder, OrderRepo as _, RejectedLog, UploadLedger as _,
+        WriteError,
+    },
+    rejected::Rejected,
 };
 use futures_util::future::join_all;
 use test_servers::postgres::Database;
@@ -63,6 +67,30 @@ async fn locked_old_order_delays_only_the_order_that_takes_its_number() {
     assert!(!locked.is_finished());
     outsider.batch_execute("COMMIT").await.unwrap();
     locked.await.unwrap().unwrap();
+}
+
+/// Another system reinstates the order that a new one follows, and has not committed yet. The newest order holds the
+/// file number, or that of another client has taken it.
+#[tokio::test(flavor = "multi_thread")]
+async fn order_waits_for_a_change_of_the_one_that_it_follows() {
+    for holds in [true, false] {
+        let (store, database) = store().await;
+        let followed = store.create(&new_order("F-1", NOW), WINDOW).await.unwrap();
+        let (outsider, watcher) = (outsider(&database).await, outsider(&database).await);
+        database.sql(&format!(
+            "UPDATE orders SET status = 'DID_NOT_SIGN', holds_file_number = {holds}"
+        ));
+        outsider.batch_execute("BEGIN; UPDATE orders SET status = 'ASSIGNED'").await.unwrap();
+        let at = NOW + WINDOW.0;
+        let order = NewOrder { only_after: Some(Some(followed)), ..new_order("F-1", at) };
+        let creating = tokio::spawn(async move { store.create(&order, WINDOW).await });
+        until("the order waits", async || sessions(&watcher).await.1 == 1).await;
+        outsider.batch_execute("COMMIT").await.unwrap();
+        let outcome = creating.await.unwrap();
+        assert!(is_duplicate(&outcome), "{outcome:?}");
+        let left = "SELECT count(*) || ' ' || bool_and(holds_file_number) FROM orders";
+        assert_eq!(database.sql(left), format!("1 {holds}"));
+    }
 }
 
 /// Creates orders while another statement commits one with the file number `F-2`, for which they
@@ -125,6 +153,7 @@ async fn one_of_the_orders_that_instances_create_after_the_newest_is_created() {
         assert_eq!(outcomes.iter().filter(is_barred).count(), 31, "{outcomes:?}");
         after = Some(*id);
         assert_eq!(database.sql("SELECT count(*) FROM orders"), round.to_string());
+        database.sql("UPDATE orders SET status = 'SIGNED' WHERE status <> 'SIGNED'");
     }
     assert_no_deadlock(&database);
 }
@@ -281,4 +310,30 @@ async fn counts_of_past_hours_are_removed_in_batches() {
         assert_eq!(store.begin(&[], NOW, 0).await.unwrap(), []);
         assert_eq!(database.sql("SELECT count(*) FROM recipient_mails"), left);
     }
+}
+
+/// Counts are stored in the order of their codes, and told by their instants.
+#[tokio::test(flavor = "multi_thread")]
+async fn end_of_a_claim_never_deadlocks_with_counts_that_grow() {
+    let (store, database) = store().await;
+    let key = ApiKeyRepo::add(&store, &api_key(NOW), "jane").await.unwrap();
+    let count = |code: &str, at| Rejected {
+        key,
+        at,
+        code: code.to_owned(),
+        run: RUN,
+        requests: 1,
+        faults: [].into(),
+        request_ids: Vec::new(),
+    };
+    let told = [count("b", NOW), count("a", NOW + MICROSECOND)];
+    RejectedLog::store(&store, &told).await.unwrap();
+    let (other, watcher) = (outsider(&database).await, outsider(&database).await);
+    let grow = |code| format!("UPDATE rejected_requests SET requests = 2 WHERE code = '{code}'");
+    other.batch_execute(&format!("BEGIN; {}", grow("a"))).await.unwrap();
+    let ending = tokio::spawn(async move { store.end_claim(&[key], &told, NOW).await });
+    until("the end of the claim waits", async || sessions(&watcher).await.1 == 1).await;
+    other.batch_execute(&grow("b")).await.unwrap();
+    other.batch_execute("COMMIT").await.unwrap();
+    ending.await.unwrap().unwrap();
 }

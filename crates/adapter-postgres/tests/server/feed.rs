@@ -90,6 +90,39 @@ async fn page_ends_before_an_order_that_may_still_appear() {
     assert_eq!(kinds(&after), expected);
 }
 
+/// Readers of the feed and of lists would never see it: they are behind its identifier when it appears.
+#[tokio::test(flavor = "multi_thread")]
+async fn identifier_that_was_drawn_before_its_insert_is_refused() {
+    let (store, database) = store().await;
+    let first = create(&store, "F-1").await.unwrap();
+    let other = outsider(&database).await;
+    let columns = "client_id, api_key_id, signing_service_id, created_at, updated_at, is_test, \
+        holds_file_number, status, details";
+    let insert = |id: &str, number: &str| {
+        format!(
+            "INSERT INTO orders (id, file_number, {columns}) \
+            SELECT {id}, '{number}', {columns} FROM orders WHERE id = {}",
+            first.0
+        )
+    };
+    let drawn = other.query_one("SELECT nextval('orders_id_seq')", &[]).await.unwrap();
+    let drawn: i64 = drawn.get(0);
+    create(&store, "F-2").await.unwrap();
+    let seen = page(&store, FeedCursor::START).await;
+    let refused = other.batch_execute(&insert(&drawn.to_string(), "F-3")).await.unwrap_err();
+    let refused = refused.as_db_error().unwrap();
+    assert_eq!(refused.message(), "the identifier of an order was drawn before its INSERT");
+    assert!(refused.hint().unwrap().contains("id"));
+
+    // The INSERT itself may draw it, also by name, and in a transaction that has drawn others.
+    let own = insert("nextval('orders_id_seq')", "F-4");
+    let both = format!("BEGIN; {own}; {}; COMMIT", insert("nextval('orders_id_seq')", "F-5"));
+    other.batch_execute(&both).await.unwrap();
+    let after = page(&store, seen.next).await;
+    assert_eq!(after.entries.len(), 2);
+    assert_eq!(database.sql("SELECT count(*) FROM orders"), "4");
+}
+
 /// It has removed some entries of its order already.
 #[tokio::test(flavor = "multi_thread")]
 async fn undone_erasure_leaves_the_changes_in_their_order() {
@@ -190,7 +223,7 @@ async fn long_queue_gets_its_numbers_in_several_calls() {
     assert!(first.has_more);
     assert_eq!(database.sql("SELECT count(*) FROM order_feed WHERE number IS NULL"), "1");
     let now = ChangeFeed::now(&store).await.unwrap();
-    assert_eq!(now, FeedCursor { created: id, changed: 10_001 });
+    assert_eq!(now, FeedCursor { created: id, changed: 10_001, epoch: 0 });
     let order = new_order("F-2", NOW);
     store.create(&order, contract_tests::samples::WINDOW).await.unwrap();
     assert_eq!(page(&store, now).await.entries.len(), 1);

@@ -8,7 +8,7 @@ use domain::{
     ports::{ChangeFeed, OrderRepo, WebhookRepo},
 };
 
-use super::{PostgresStore, create, store};
+use super::{PostgresStore, create, outsider, sessions, store, until};
 
 async fn endpoint(store: &PostgresStore) -> i64 {
     WebhookRepo::add(store, &new_endpoint(LIVE), 10).await.unwrap().unwrap().id.0
@@ -48,7 +48,7 @@ async fn places_in_the_feed_go_on_where_the_source_stood() {
     import.commit(&BTreeMap::from([("order_feed".to_owned(), 7)])).await.unwrap();
 
     let numbers = async |created, changed| {
-        let place = FeedCursor { created, changed };
+        let place = FeedCursor { created, changed, epoch: 0 };
         let page = ChangeFeed::page(&store, LIVE, place, 10).await.unwrap().unwrap();
         page.entries.iter().map(|entry| entry.cursor.changed).collect::<Vec<_>>()
     };
@@ -56,6 +56,38 @@ async fn places_in_the_feed_go_on_where_the_source_stood() {
     assert_eq!(numbers(id, 7).await, [0; 0]);
     OrderRepo::change(&store, &add_note(id, Actor::Client, "y")).await.unwrap();
     assert_eq!(numbers(id, 7).await, [8]);
+}
+
+/// An operator has given the table a later range (`docs/scaling.md`), or a copy has failed at its end.
+#[tokio::test]
+async fn identifiers_that_the_target_has_drawn_are_taken() {
+    let (source, rows) = store().await;
+    create(&source, "F-1").await.unwrap();
+    let (store, database) = store().await;
+    database.sql("SELECT setval('orders_id_seq', 7)");
+    let mut import = store.begin_import().await.unwrap();
+    let order = rows.sql("SELECT json_agg(o) FROM orders AS o");
+    import.insert("orders", &order).await.unwrap();
+    import.commit(&BTreeMap::new()).await.unwrap();
+    assert_eq!(create(&store, "F-2").await.unwrap().0, 8);
+    let enabled = "SELECT tgenabled FROM pg_trigger WHERE tgname = 'orders_refuse_drawn'";
+    assert_eq!(database.sql(enabled), "O");
+}
+
+/// A reader gives numbers to changes at the same time.
+#[tokio::test]
+async fn import_waits_for_a_reader_of_the_feed_that_waits_for_nothing() {
+    let (store, database) = store().await;
+    let reader = outsider(&database).await;
+    let lock = "BEGIN; SELECT number FROM order_feed_position WHERE id = 1 FOR UPDATE";
+    reader.batch_execute(lock).await.unwrap();
+    let watcher = outsider(&database).await;
+    let importing = tokio::spawn(async move { store.begin_import().await.map(drop) });
+    until("the import waits", async || sessions(&watcher).await.1 == 1).await;
+    let number = "SET lock_timeout = '5s'; UPDATE order_feed SET number = 1 WHERE number IS NULL";
+    reader.batch_execute(number).await.unwrap();
+    reader.batch_execute("COMMIT").await.unwrap();
+    importing.await.unwrap().unwrap();
 }
 
 #[tokio::test]

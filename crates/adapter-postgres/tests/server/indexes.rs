@@ -21,7 +21,7 @@ use super::{create, every_call, outsider, sql_without_statistics, store, until};
 const UNUSED: &str = "'documents_key_key', 'api_keys_pkey', 'key_events_pkey', \
     'order_changes_pkey', 'order_notes_pkey', 'signing_services_pkey', 'installation_pkey', \
     'later_migrations_pkey', 'webhook_deliveries_order', 'order_feed_pkey', 'order_feed_order', \
-    'order_feed_position_pkey'";
+    'order_feed_position_pkey', 'order_feed_epochs_pkey'";
 
 /// Adds ten thousand orders with a document, an event, a delivery, an API key and an idempotency
 /// key each.
@@ -88,7 +88,7 @@ async fn calls_use_indexes() {
     assert_eq!(store.begin(&mails, NOW, 200).await.unwrap().len(), 64);
     for file_number in [None, Some("M-1".to_owned())] {
         let filter = ListFilter { file_number, ..ListFilter::default() };
-        let query = PageQuery { filter, limit: 20, cursor: Cursor::Newest };
+        let query = PageQuery { filter, limit: 20, cursor: Cursor::Newest, cursor_starts: None };
         OrderReader::page(&store, Owner::client(ClientId(1), true), &query).await.unwrap().unwrap();
     }
 
@@ -101,13 +101,13 @@ async fn calls_use_indexes() {
         ListFilter { updated_after: Some(NOW + Duration::days(400_000)), ..default() },
         ListFilter { by_appointment: true, statuses: vec![OrderStatus::SIGNED], ..default() },
     ] {
-        let query = PageQuery { filter, limit: 20, cursor: Cursor::Newest };
+        let query = PageQuery { filter, limit: 20, cursor: Cursor::Newest, cursor_starts: None };
         OrderReader::page(&store, Owner::client(ClientId(1), true), &query).await.unwrap().unwrap();
         let service = Owner { party: Party::Service(SigningServiceId(1)), is_test: true };
         OrderReader::page(&store, service, &query).await.unwrap().unwrap();
     }
 
-    assert_eq!(store.fold_texts(10).await.unwrap(), 0);
+    assert_eq!(store.unfolded(10).await.unwrap(), []);
 
     drop(store);
     until("the sessions of the store have ended", async || super::sessions(&outsider).await.0 == 0)

@@ -151,7 +151,7 @@ async fn every_call(store: &PostgresStore) {
     let cursor = Cursor::NewerThan(order);
     let (created_after, created_before) = (Some(NOW), Some(NOW));
     let filter = ListFilter { created_after, created_before, ..ListFilter::default() };
-    let page = PageQuery { filter, limit: 1, cursor };
+    let page = PageQuery { filter, limit: 1, cursor, cursor_starts: None };
     OrderReader::page(store, LIVE, &page).await.unwrap().unwrap();
     OrderAdmin::list(store, &OrderFilter::default(), None, 1).await.unwrap();
     store.created_before(NOW, OrderId(0), 1).await.unwrap();
@@ -234,9 +234,9 @@ async fn call_rejected(store: &PostgresStore) {
     RejectedLog::store(store, &[count]).await.unwrap();
     RejectedLog::counts(store, key, NOW).await.unwrap();
     let claim = MailClaim { now: NOW, rejected_until: NOW, until: NOW };
-    assert_eq!(RejectedLog::claim_mail(store, claim).await.unwrap(), Some(key));
-    let untold = RejectedLog::untold(store, key, 1).await.unwrap();
-    RejectedLog::end_claim(store, key, &untold, NOW).await.unwrap();
+    assert_eq!(RejectedLog::claim_mail(store, claim).await.unwrap(), [key]);
+    let untold = RejectedLog::untold(store, &[key], 1).await.unwrap();
+    RejectedLog::end_claim(store, &[key], &untold, NOW).await.unwrap();
 }
 
 /// Waits until a condition holds.

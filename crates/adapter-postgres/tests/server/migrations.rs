@@ -180,7 +180,7 @@ async fn missing_right_to_create_tables_is_named() {
 }
 
 /// The rights of a user that did not create the schema.
-const RIGHTS: [(&str, &[&str]); 30] = [
+const RIGHTS: [(&str, &[&str]); 31] = [
     ("__diesel_schema_migrations", &["SELECT"]),
     ("later_migrations", &["SELECT"]),
     ("installation", &["SELECT", "INSERT", "UPDATE"]),
@@ -190,6 +190,7 @@ const RIGHTS: [(&str, &[&str]); 30] = [
     ("order_notes", &["SELECT", "INSERT", "UPDATE"]),
     ("order_feed", &["SELECT", "UPDATE", "DELETE"]),
     ("order_feed_position", &["SELECT", "UPDATE"]),
+    ("order_feed_epochs", &["SELECT", "INSERT"]),
     ("signing_services", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
     ("documents", &["SELECT", "INSERT", "DELETE"]),
     ("uploads", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
@@ -340,7 +341,9 @@ async fn start_needs_the_triggers() {
         ("order_changes", "order_changes_feed"),
         ("order_notes", "order_notes_feed"),
         ("orders", "orders_announce"),
+        ("orders", "orders_erase_old_values"),
         ("orders", "orders_feed_erasure"),
+        ("orders", "orders_refuse_drawn"),
         ("idempotency_keys", "idempotency_keys_in_use"),
         ("orders", "orders_name_status"),
         ("orders", "orders_record_change"),

@@ -105,7 +105,12 @@ async fn other_calls_take_one_round_trip_an_order_and_a_later_page_three_or_four
     let key = api_key(NOW);
     store.add(&key, "jane").await.unwrap();
     let claim = claim(&idempotency_key(2, "in progress"));
-    let page = |cursor| PageQuery { filter: ListFilter::default(), limit: 20, cursor };
+    let page = |cursor| PageQuery {
+        filter: ListFilter::default(),
+        limit: 20,
+        cursor,
+        cursor_starts: None,
+    };
     let pages = [Cursor::Newest, Cursor::OlderThan(id), Cursor::NewerThan(id)].map(page);
     for round in 0..2 {
         let keys: Vec<_> = (0..20).map(|_| object_key()).collect();

@@ -19,7 +19,7 @@ async fn in_schema(database: &Database<'_>, schema: &str) -> PostgresStore {
 /// Returns the orders that a poller sees after one.
 async fn polled(store: &PostgresStore, last: OrderId) -> Vec<OrderId> {
     let cursor = Cursor::NewerThan(last);
-    let page = PageQuery { filter: ListFilter::default(), limit: 10, cursor };
+    let page = PageQuery { filter: ListFilter::default(), limit: 10, cursor, cursor_starts: None };
     let page = store.page(LIVE, &page).await.unwrap().unwrap();
     let mut orders: Vec<_> = page.items.into_iter().map(|order| order.stored.id).collect();
     orders.sort_unstable();

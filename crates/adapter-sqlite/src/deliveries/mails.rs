@@ -14,7 +14,7 @@ use domain::{
     ports::{Attempted, Begun, DeliveryQueue, FoundOrder, Lease, QueueStats, Retried, StoreError},
 };
 use sql_rows::{
-    Instant, Utc,
+    Instant, Prepared, Utc,
     deliveries::{
         DeliveryRow, MAIL_STATS, RetriedDelivery, UnsuccessfulAttempt, due_mails, listed_mails,
         mail_stats, retried, unleased_mail,
@@ -167,7 +167,8 @@ fn lease_due(
     Ok(leases)
 }
 
-/// Counts mails, and remembers the recipients of those that may leave. Removes counts of past hours.
+/// Counts mails, and remembers the recipients of those that may leave. Removes the mails that these tell, and counts of
+/// past hours.
 fn begin(
     connection: &mut SqliteConnection,
     mails: &[(DeliveryId, OffsetDateTime)],
@@ -208,6 +209,7 @@ fn begin(
                 .values(row)
                 .execute(connection)?;
             if changes_told_at.is_some() {
+                Prepared(sql_query(REMOVE_TOLD).bind::<BigInt, _>(id.0)).execute(connection)?;
                 diesel::update(recipient)
                     .set(order_recipients::changes_told_at.eq(changes_told_at))
                     .execute(connection)?;
@@ -217,6 +219,15 @@ fn begin(
     }
     Ok(begun)
 }
+
+/// Removes the mails about changed fields that a mail with all fields tells.
+const REMOVE_TOLD: &str = "DELETE FROM deliveries WHERE id IN (
+    SELECT told.id FROM deliveries AS mail JOIN deliveries AS told ON told.order_id = mail.order_id
+        AND lower(told.recipient) = lower(mail.recipient) AND told.to_service = mail.to_service
+    WHERE mail.id = ? AND mail.unknown_outcomes = 0
+        AND told.subject = 'changed' AND told.leased_until IS NULL AND told.failed_at IS NULL
+        AND (mail.subject <> 'changed' OR told.id > mail.id)
+)";
 
 /// Removes counts of past hours.
 const REMOVE_COUNTS: &str = "DELETE FROM recipient_mails WHERE (hour, client_id, recipient) IN

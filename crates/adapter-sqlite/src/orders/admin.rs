@@ -7,7 +7,7 @@ use diesel::{
     dsl::sql,
     prelude::*,
     sql_types::{Bool, Text},
-    sqlite::SqliteConnection,
+    sqlite::{Sqlite, SqliteConnection},
 };
 use domain::{
     access::Access,
@@ -19,12 +19,12 @@ use domain::{
     },
 };
 use sql_rows::{
-    Prepared, Utc,
+    OneOf, Prepared, Utc,
     deliveries::mails_of_erased,
     orders::{
         ListedRow, UnfoldedRow,
         erase::erased_among,
-        find::{Matching, Unfolded},
+        find::{Matching, Unfolded, kept_text},
         lists::{Ids, OrderList, owners},
         retention::IsDue,
         unfolded_order, unreadable_order,
@@ -98,13 +98,25 @@ impl OrderAdmin for SqliteStore {
         self.read(move |connection| maybe_late(connection, now, after, limit)).await
     }
 
-    async fn fold_texts(&self, limit: usize) -> Result<usize, StoreError> {
-        // Most calls find none, and wait for no other write.
-        let unfolded = self.read(move |connection| unfolded(connection, limit)).await?;
-        if unfolded.is_empty() {
-            return Ok(0);
-        }
-        self.transaction(move |connection| fold(connection, unfolded)).await
+    async fn unfolded(&self, limit: usize) -> Result<Vec<OrderId>, StoreError> {
+        self.read(move |connection| unfolded(connection, limit)).await
+    }
+
+    async fn fold_texts(&self, orders: &[OrderId]) -> Result<(), StoreError> {
+        let orders = orders.to_vec();
+        // Other writes do not wait for this.
+        let rows = self.read(move |connection| unfolded_rows(connection, &orders)).await?;
+        self.transaction(move |connection| fold(connection, rows)).await
+    }
+
+    async fn keep_texts(&self, order: OrderId) -> Result<(), StoreError> {
+        let keep = move |connection: &mut SqliteConnection| {
+            let unfolded = orders::table.find(order.0).filter(orders::search_text.gt(" "));
+            let keep = diesel::update(unfolded).set(orders::search_text.eq(kept_text::<Sqlite>()));
+            Prepared(keep).execute(connection)?;
+            Ok(())
+        };
+        self.transaction(keep).await
     }
 
     async fn erase_due(
@@ -240,21 +252,30 @@ pub(crate) fn maybe_late(
     Ok(FoundLate { orders, looked_at })
 }
 
-/// Reads orders whose texts are to be folded.
-fn unfolded(connection: &mut SqliteConnection, limit: usize) -> Result<Vec<UnfoldedRow>, Failure> {
+/// Reads which orders have texts that are to be folded.
+fn unfolded(connection: &mut SqliteConnection, limit: usize) -> Result<Vec<OrderId>, Failure> {
     let unfolded = orders::table.filter(Unfolded::up_to(limit)).order(orders::id);
-    let unfolded = Prepared(unfolded.select(UnfoldedRow::as_select()));
-    Ok(unfolded.get_results(connection)?)
+    let ids: Vec<i64> = Prepared(unfolded.select(orders::id)).get_results(connection)?;
+    Ok(ids.into_iter().map(OrderId).collect())
 }
 
-/// Stores the folded texts of orders, unless they have changed since they were read. Returns their number.
-fn fold(connection: &mut SqliteConnection, unfolded: Vec<UnfoldedRow>) -> Result<usize, Failure> {
-    let count = unfolded.len();
-    for (id, version, folded) in unfolded.into_iter().map(UnfoldedRow::folded) {
+/// Reads orders whose texts are to be folded.
+fn unfolded_rows(
+    connection: &mut SqliteConnection,
+    orders: &[OrderId],
+) -> Result<Vec<UnfoldedRow>, Failure> {
+    let ids: Vec<i64> = orders.iter().map(|order| order.0).collect();
+    let rows = orders::table.filter(OneOf::new("orders.id", ids)).order(orders::id);
+    Ok(Prepared(rows.select(UnfoldedRow::as_select())).get_results(connection)?)
+}
+
+/// Stores the folded texts of orders, unless they have changed since they were read.
+fn fold(connection: &mut SqliteConnection, rows: Vec<UnfoldedRow>) -> Result<(), Failure> {
+    for (id, version, folded) in rows.into_iter().map(UnfoldedRow::folded) {
         let update = diesel::update(unfolded_order(id, version)).set(folded);
         Prepared(update).execute(connection)?;
     }
-    Ok(count)
+    Ok(())
 }
 
 /// Returns the identifiers of the next orders after one, of up to [`LOOKED_AT`], and whether there are later

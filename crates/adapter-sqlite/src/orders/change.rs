@@ -5,7 +5,7 @@ use domain::{
     document::{DocumentKind, ObjectKey},
     order::{
         DocumentId, EmailAddress, OrderBefore, OrderCommand, OrderEffects, OrderId, Refusal,
-        change::DocumentBefore,
+        change::DocumentBefore, reason_of,
     },
     ports::{Changed, ListedOrder, MaybeErased, OrderCommandRequest, WriteError},
 };
@@ -13,6 +13,7 @@ use sql_rows::{
     Prepared, Utc,
     documents::{DocumentBeforeRow, document_row, documents_before},
     idempotency_keys::KeyRow,
+    order_changes::{OrderChangeRow, changes_of},
     order_notes::note_count,
     order_recipients::told_contacts,
     orders::{
@@ -70,6 +71,7 @@ pub(super) fn change(
             let erased = effects.into_iter().flat_map(|effects| effects.withdrawn);
             Changed::DocumentsWithdrawn(erased.map(|document| document.key).collect())
         }
+        OrderCommand::GiveReason(_) => Changed::ReasonGiven,
         OrderCommand::AddDocuments(_) | OrderCommand::AddNote(_) | OrderCommand::Hold { .. } => {
             effects.unwrap_or_default().into()
         }
@@ -114,6 +116,15 @@ fn load(
         OrderCommand::AddNote(_) => {
             let notes: i64 = Prepared(note_count(order)).get_result(connection)?;
             OrderBefore { notes: usize::try_from(notes).unwrap_or_default(), ..before }
+        }
+        OrderCommand::GiveReason(_) => {
+            let changes: Vec<OrderChangeRow> =
+                Prepared(changes_of(vec![order.0]).select(OrderChangeRow::as_select()))
+                    .get_results(connection)?;
+            let changes = changes.into_iter().map(OrderChangeRow::into_change);
+            let changes = changes.collect::<Result<Vec<_>, _>>()?;
+            let reason = reason_of(&changes, &before.status).map(str::to_owned);
+            OrderBefore { reason, ..before }
         }
         OrderCommand::EraseDocuments => {
             let documents = load_documents(connection, order, &DocumentKind::ALL)?;

@@ -12,7 +12,7 @@ use sql_rows::{
     documents::DocumentRow,
     events::NewEventRow,
     idempotency_keys::KeyRow,
-    orders::{PendingOrder, lists::OrderList},
+    orders::{PendingOrder, lists::OrderList, update::ended},
     schema::{documents, events, orders, uploads},
 };
 use time::OffsetDateTime;
@@ -34,7 +34,7 @@ pub(super) fn create(
     {
         return Err(WriteError::KeyInUse(key_use));
     }
-    if let Some(created_at) = newer_order(connection, &order)? {
+    if let Some(created_at) = barring_order(connection, &order)? {
         return Err(WriteError::Duplicate { created_at });
     }
     let order_id = insert(connection, &order)?;
@@ -49,12 +49,33 @@ pub(super) fn create(
     Ok(OrderId(order_id))
 }
 
-/// Returns the creation of an order that is newer than the client's newest may be.
-fn newer_order(
+/// Returns the creation of an order that bars the file number: one within the window that has another form of it, one
+/// that is newer than the client's newest may be, or the client's newest, if it takes changes again.
+fn barring_order(
     connection: &mut SqliteConnection,
-    PendingOrder { row, only_after, .. }: &PendingOrder,
+    order: &PendingOrder,
 ) -> Result<Option<OffsetDateTime>, Failure> {
+    let PendingOrder { row, only_after, .. } = order;
+    let created_at = orders::created_at;
+    if let Some(other) = &order.other_number {
+        let holder = orders::table
+            .filter(orders::file_number.eq(other).and(orders::is_test.eq(row.is_test)))
+            .filter(orders::holds_file_number)
+            .filter(created_at.gt(order.window_opens_at))
+            .filter(orders::id.ne(only_after.unwrap_or_default()));
+        let barred: Option<Utc> = holder.select(created_at).first(connection).optional()?;
+        if let Some(barred) = barred {
+            return Ok(Some(barred.0));
+        }
+    }
     let Some(after) = only_after else { return Ok(None) };
+    let open = orders::table
+        .filter(orders::id.eq(after).and(orders::erased_at.is_null()))
+        .filter(orders::status.ne_all(ended()));
+    let open: Option<Utc> = open.select(created_at).first(connection).optional()?;
+    if let Some(open) = open {
+        return Ok(Some(open.0));
+    }
     let file_number = Some(row.file_number.clone());
     let filter = ListFilter { file_number, ..ListFilter::default() };
     let owner = Some(Owner::client(ClientId(row.client_id), row.is_test));

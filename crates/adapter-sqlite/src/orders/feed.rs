@@ -18,20 +18,42 @@ use domain::{
 };
 use sql_rows::{
     Instant, Prepared, Utc,
-    order_feed::{FORGET_ERASURES, FeedRow, Ranges::OfColumns, changes, creations},
+    order_feed::{
+        EpochRow, FORGET_ERASURES, FeedRow, IS_KEPT, Kept, Ranges::OfColumns, changes, creations,
+    },
     orders::party_column,
     row_limit,
+    schema::order_feed_epochs,
 };
 use time::OffsetDateTime;
 
 use crate::{failure::Failure, store::SqliteStore};
 
-/// The newest order, and the last number that a change has had, also if its entry is removed.
+/// The newest order, the last number that a change has had, also if its entry is removed, and the epoch.
 const NOW: &str = "SELECT coalesce((SELECT max(id) FROM orders), 0), \
-    coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'order_feed'), 0)";
+    coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'order_feed'), 0), \
+    coalesce((SELECT max(epoch) FROM order_feed_epochs), 0)";
 
 #[async_trait]
 impl ChangeFeed for SqliteStore {
+    async fn begin_epoch(&self, at: OffsetDateTime) -> Result<(), StoreError> {
+        let database = self.database.clone();
+        let next = move |connection: &mut SqliteConnection| {
+            next_epoch(connection, database.describe_file()?, at)
+        };
+        // Most starts write nothing.
+        if self.read(next.clone()).await?.is_none() {
+            return Ok(());
+        }
+        let begin = move |connection: &mut SqliteConnection| {
+            if let Some(next) = next(connection)? {
+                diesel::insert_into(order_feed_epochs::table).values(next).execute(connection)?;
+            }
+            Ok(())
+        };
+        self.transaction(begin).await
+    }
+
     async fn page(
         &self,
         owner: Owner,
@@ -56,8 +78,24 @@ impl ChangeFeed for SqliteStore {
 }
 
 fn now(connection: &mut SqliteConnection) -> Result<FeedCursor, Failure> {
-    let now: (i64, i64) = Prepared(sql::<(BigInt, BigInt)>(NOW)).get_result(connection)?;
-    Ok(FeedCursor { created: OrderId(now.0), changed: now.1 })
+    let now = Prepared(sql::<(BigInt, BigInt, BigInt)>(NOW));
+    let (created, changed, epoch): (i64, i64, i64) = now.get_result(connection)?;
+    Ok(FeedCursor { created: OrderId(created), changed, epoch })
+}
+
+/// Returns the epoch that the database begins at an instant; `None` if it began the last one.
+fn next_epoch(
+    connection: &mut SqliteConnection,
+    database: String,
+    at: OffsetDateTime,
+) -> Result<Option<EpochRow>, Failure> {
+    let last = order_feed_epochs::table.order(order_feed_epochs::epoch.desc());
+    let last: Option<EpochRow> = last.select(EpochRow::as_select()).first(connection).optional()?;
+    if last.as_ref().is_some_and(|last| last.database == database) {
+        return Ok(None);
+    }
+    let FeedCursor { created, changed, .. } = now(connection)?;
+    Ok(Some(EpochRow::next(last.as_ref(), database, (created.0, changed), at)))
 }
 
 /// Returns a page of an owner's changes. All it reads is of one instant.
@@ -71,6 +109,17 @@ pub(crate) fn page(
     if after.created > now.created || after.changed > now.changed {
         return Ok(None);
     }
+    if after.epoch != now.epoch {
+        let kept = sql_query(IS_KEPT)
+            .bind::<BigInt, _>(after.epoch)
+            .bind::<BigInt, _>(after.created.0)
+            .bind::<BigInt, _>(after.changed);
+        let kept: Kept = Prepared(kept).get_result(connection)?;
+        if !kept.is_kept {
+            return Ok(None);
+        }
+    }
+    let after = FeedCursor { epoch: now.epoch, ..after };
     let one_more = limit.saturating_add(1);
     let range = (after.created.0, now.created.0);
     let created = load(connection, &creations(owner.party, OfColumns), owner, range, one_more)?;

@@ -7,7 +7,8 @@ use diesel::{
 };
 use domain::{
     api_key::Owner,
-    ports::{ListFilter, ListedOrder, Page, PageQuery},
+    order::{OrderId, OrderStatus},
+    ports::{ListFilter, ListPlace, ListedOrder, Page, PageQuery},
 };
 use sql_rows::{
     Prepared, Utc,
@@ -15,7 +16,7 @@ use sql_rows::{
         PageRow,
         find::{Matching, Walk},
         is_order_of,
-        lists::{Ids, OrderList, compare_ids, compare_numbers, ids, listed},
+        lists::{Ids, OrderList, compare_ids, compare_numbers, ids, known_status, listed},
         places::{Found, PageRanges, Place, Span, starts},
         unreadable_order,
     },
@@ -53,6 +54,38 @@ fn within<'a>(
     }
 }
 
+/// Returns the queries of the parts of a list with identifiers in a range, in the order of their identifiers.
+fn parts<'a>(list: OrderList<'a>, ids: &Ids, newest_first: bool) -> Vec<Orders<'a>> {
+    let part = |one: Option<(String, bool)>| {
+        let number = one.as_ref().map(|(number, _)| &**number);
+        let part = within(list, number, ids, Matching::of(list.filter));
+        // As the partial indexes have the condition.
+        let part = match one {
+            Some((_, true)) => part.filter(orders::holds_file_number),
+            Some((_, false)) => part.filter(not(orders::holds_file_number)),
+            None => part,
+        };
+        part.order(list.order(newest_first))
+    };
+    list.parts().into_iter().map(part).collect()
+}
+
+/// Returns the newest order of an owner's list by file number, and its status.
+pub(super) fn newest(
+    connection: &mut SqliteConnection,
+    owner: Owner,
+    filter: &ListFilter,
+) -> Result<Option<(OrderId, OrderStatus)>, Failure> {
+    let list = OrderList { owner: Some(owner), filter };
+    let mut newest: Option<(i64, String)> = None;
+    for part in parts(list, &(0..=i64::MAX), true) {
+        let part = part.select((orders::id, orders::status)).limit(1);
+        let found: Option<(i64, String)> = Prepared(part).get_result(connection).optional()?;
+        newest = newest.max(found);
+    }
+    Ok(newest.map(known_status).transpose()?)
+}
+
 /// Reads up to `limit` of the orders in a range that match, in the order of their identifiers. `also` is a
 /// condition that no index serves.
 pub(crate) fn load<'a>(
@@ -64,16 +97,8 @@ pub(crate) fn load<'a>(
     limit: usize,
 ) -> Result<Vec<ListedOrder>, Failure> {
     let mut rows: Vec<PageRow> = Vec::new();
-    for one in list.parts() {
-        let number = one.as_ref().map(|(number, _)| &**number);
-        let part = also(within(list, number, ids, Matching::of(list.filter)));
-        // As the partial indexes have the condition.
-        let part = match one {
-            Some((_, true)) => part.filter(orders::holds_file_number),
-            Some((_, false)) => part.filter(not(orders::holds_file_number)),
-            None => part,
-        };
-        let part = part.order(list.order(newest_first)).limit(row_limit(limit));
+    for part in parts(list, ids, newest_first) {
+        let part = also(part).limit(row_limit(limit));
         let loaded = Prepared(part.select(PageRow::as_select())).get_results(connection);
         rows.extend(loaded.map_err(|error| unreadable_order::<Failure>(error, &"of a list"))?);
     }
@@ -99,7 +124,7 @@ fn find(
     (span, descends): (&Span, bool),
     limit: usize,
     pace: Pace<'_>,
-) -> Result<(Vec<ListedOrder>, Option<i64>), Failure> {
+) -> Result<(Vec<ListedOrder>, Option<ListPlace>), Failure> {
     let Some(mut left) = filter.walked_orders() else {
         if filter.file_number.is_some() {
             let list = OrderList { owner: Some(owner), filter };
@@ -128,7 +153,7 @@ fn find(
         match last {
             Some(last) if orders.len() < limit => {
                 if left == 0 {
-                    return Ok((orders, Some(last.id)));
+                    return Ok((orders, Some(last.told(filter.by_appointment))));
                 }
                 span = walk.behind(last);
             }
@@ -154,7 +179,7 @@ fn matching(
     Ok(listed(rows, filter.by_appointment, descends, limit)?)
 }
 
-/// Returns a page of an owner's orders; `None` if the cursor is no order of the owner. Orders are
+/// Returns a page of an owner's orders; `None` if the cursor has no start and is no order of the owner. Orders are
 /// committed in the order of their identifiers, so a page toward newer orders misses none.
 pub(crate) fn page(
     connection: &mut SqliteConnection,
@@ -165,10 +190,15 @@ pub(crate) fn page(
     let by_appointment = query.filter.by_appointment;
     let mut at = None;
     if let Some(id) = PageRanges::order_at(&query.cursor) {
-        let own = orders::table.find(id).filter(is_order_of(owner)).select(starts());
-        let own: Option<Utc> = Prepared(own).get_result(connection).optional()?;
-        let Some(starts) = own else { return Ok(None) };
-        at = Some(Place::of(by_appointment, starts, id));
+        let begin = if let Some(starts) = query.cursor_starts {
+            Utc(starts)
+        } else {
+            let own = orders::table.find(id).filter(is_order_of(owner)).select(starts());
+            let own: Option<Utc> = Prepared(own).get_result(connection).optional()?;
+            let Some(starts) = own else { return Ok(None) };
+            starts
+        };
+        at = Some(Place::of(by_appointment, begin, id));
     }
     let ranges = PageRanges::of(&query.cursor, at, by_appointment);
     let read = |connection: &mut SqliteConnection| page_of(connection, owner, query, &ranges, pace);

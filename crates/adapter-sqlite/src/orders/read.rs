@@ -13,15 +13,15 @@ use diesel::{
 use domain::{
     api_key::Owner,
     document::StoredDocument,
-    notary::KnownNotary,
+    notary::KnownNotaries,
     order::{DocumentId, OrderId, OrderStatus, READ_NOTES, StoredOrder},
     ports::{
-        Cursor, FoundOrder, HistoryEntry, HistoryId, HistoryQuery, ListedOrder, MaybeErased,
-        NoteQuery, NumberedNote, OrderReader, Page, PageQuery, StoreError,
+        Cursor, FoundOrder, HistoryEntry, HistoryId, HistoryQuery, ListFilter, ListedOrder,
+        MaybeErased, NoteQuery, NumberedNote, OrderReader, Page, PageQuery, StoreError,
     },
 };
 use sql_rows::{
-    Instant, Prepared, Unreadable, Utc,
+    IdRow, Instant, Prepared, Unreadable, Utc,
     documents::DocumentRow,
     order_changes::{
         OrderChangeRow, add_changes, changes_of, history_after, history_before, history_entry,
@@ -31,7 +31,7 @@ use sql_rows::{
     orders::{
         KeptOrderRow, ListedRow, created_order, created_order_and_by, creator, grouped,
         is_order_of,
-        notaries::{KnownNotaryRow, notaries_query},
+        notaries::{KnownNotaryRow, notaries_query, order_behind_query},
         order_with_document, orders_with_documents, party_column, unreadable_order,
     },
     row_limit,
@@ -101,6 +101,16 @@ impl OrderReader for SqliteStore {
         self.read_orders(move |connection| document(connection, owner, id)).await
     }
 
+    async fn newest(
+        &self,
+        owner: Owner,
+        file_number: &str,
+    ) -> Result<Option<(OrderId, OrderStatus)>, StoreError> {
+        let filter =
+            ListFilter { file_number: Some(file_number.to_owned()), ..ListFilter::default() };
+        self.read_orders(move |connection| list::newest(connection, owner, &filter)).await
+    }
+
     async fn page(&self, owner: Owner, query: &PageQuery) -> Result<Option<Page>, StoreError> {
         let query = query.clone();
         // Is dropped when the caller stops waiting.
@@ -118,15 +128,24 @@ impl OrderReader for SqliteStore {
         &self,
         owner: Owner,
         since: OffsetDateTime,
-    ) -> Result<Vec<KnownNotary>, StoreError> {
+        newest: usize,
+    ) -> Result<KnownNotaries, StoreError> {
         let notaries = move |connection: &mut SqliteConnection| {
             let (_, party) = party_column(owner.party);
+            let newest = row_limit(newest);
             let found = sql_query(notaries_query(owner.party))
                 .bind::<BigInt, _>(party)
                 .bind::<Bool, _>(owner.is_test)
+                .bind::<BigInt, _>(newest)
                 .bind::<Instant, _>(Utc(since));
             let rows: Vec<KnownNotaryRow> = Prepared(found).get_results(connection)?;
-            Ok(rows.into_iter().filter_map(KnownNotaryRow::into_notary).collect())
+            let behind = sql_query(order_behind_query(owner.party))
+                .bind::<BigInt, _>(party)
+                .bind::<Bool, _>(owner.is_test)
+                .bind::<BigInt, _>(newest);
+            let behind: Vec<IdRow> = Prepared(behind).get_results(connection)?;
+            let found = rows.into_iter().filter_map(KnownNotaryRow::into_notary).collect();
+            Ok(KnownNotaries { found, is_complete: behind.is_empty() })
         };
         self.read_orders(notaries).await
     }

@@ -29,7 +29,7 @@ use sql_rows::{
 };
 use time::OffsetDateTime;
 
-use crate::{failure::Failure, store::SqliteStore};
+use crate::{database::mark_erasure, failure::Failure, store::SqliteStore};
 
 /// What a transaction has found: a rule may forbid the change, and nothing is written then.
 type Decided<T> = Result<T, PersonRefusal>;
@@ -319,6 +319,7 @@ impl PersonRepo for SqliteStore {
             diesel::delete(of_person).execute(connection)?;
             let of_person = sessions::table.filter(sessions::person_id.eq(id.0));
             diesel::delete(of_person).execute(connection)?;
+            mark_erasure(connection)?;
             Ok(true)
         };
         self.transaction(erase).await

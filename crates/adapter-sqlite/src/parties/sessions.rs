@@ -171,3 +171,39 @@ fn may_begin(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use contract_tests::samples::NOW;
+    use diesel::connection::SimpleConnection as _;
+    use domain::person::{CeremonyData, Purpose};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn oldest_ceremony_goes_when_there_is_one_too_many() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = SqliteStore::open_patiently(&directory.path().join("database")).unwrap();
+        store.migrate().await.unwrap();
+        let fill = format!(
+            "WITH RECURSIVE numbers (n) AS
+                (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < {MAX_CEREMONIES})
+            INSERT INTO ceremonies (token, purpose, way, place, state, expires_at)
+            SELECT randomblob(32), 'sign_in', 'passkey', 'https://a.example', x'00', n FROM numbers"
+        );
+        let fill = move |connection: &mut SqliteConnection| Ok(connection.batch_execute(&fill)?);
+        store.transaction::<(), StoreError>(fill).await.unwrap();
+        let data = CeremonyData::Passkey { origin: "https://a.example".to_owned(), state: vec![] };
+        let (token, purpose, expires_at) = (TokenHash([1; 32]), Purpose::SignIn, NOW);
+
+        store.begin(&Ceremony { token, purpose, data, expires_at }).await.unwrap();
+
+        let left = |connection: &mut SqliteConnection| {
+            let left = "SELECT count(*) * 10 + min(expires_at) FROM ceremonies";
+            Ok(diesel::dsl::sql::<BigInt>(left).get_result::<i64>(connection)?)
+        };
+        let left: i64 = store.transaction::<_, StoreError>(left).await.unwrap();
+        assert_eq!(left, row_limit(MAX_CEREMONIES) * 10 + 2);
+        assert!(store.take(token, NOW - time::Duration::SECOND).await.unwrap().is_some());
+    }
+}

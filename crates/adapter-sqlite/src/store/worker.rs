@@ -127,11 +127,13 @@ impl Drop for Worker {
 /// Does the work of a call, keeps its outcome, and returns whether to commit it.
 type Run = Box<dyn FnOnce(&mut SqliteConnection) -> bool + Send>;
 
+/// Gets the outcome of the whole transaction.
+type Ended = oneshot::Sender<Result<(), Arc<Failure>>>;
+
 /// A call of a port.
 struct Call {
     run: Run,
-    /// Gets the outcome of the whole transaction.
-    ended: oneshot::Sender<Result<(), Arc<Failure>>>,
+    ended: Ended,
 }
 
 /// The connection of a thread. Transactions begin and end here only.
@@ -162,7 +164,7 @@ impl Session {
             if let Some(observer) = self.observer.get() {
                 observer(batch.len());
             }
-            let committed = self.commit(batch).map_err(Arc::new);
+            let committed = self.commit(batch, &ends).map_err(Arc::new);
             for end in ends {
                 let _ = end.send(committed.clone());
             }
@@ -172,7 +174,8 @@ impl Session {
         }
     }
 
-    fn commit(&mut self, batch: Vec<Run>) -> Result<(), Failure> {
+    /// Runs the calls in a transaction. `ends` are theirs.
+    fn commit(&mut self, batch: Vec<Run>, ends: &[Ended]) -> Result<(), Failure> {
         if self.mode == Mode::Write {
             self.database.check_file()?;
         }
@@ -181,7 +184,10 @@ impl Session {
         }
         let connection = &mut self.connection;
         AnsiTransactionManager::begin_transaction_sql(connection, self.mode.begin())?;
-        match batch.into_iter().try_for_each(|run| run_alone(connection, run)) {
+        // The lock of another process may have taken longer than callers wait. They have answered that nothing
+        // was stored.
+        let mut awaited = batch.into_iter().zip(ends).filter(|(_, end)| !end.is_closed());
+        match awaited.try_for_each(|(run, _)| run_alone(connection, run)) {
             Ok(()) => AnsiTransactionManager::commit_transaction(connection)
                 .map_err(Failure::NotCommitted),
             Err(failure) => {

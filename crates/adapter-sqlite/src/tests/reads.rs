@@ -10,7 +10,12 @@ use contract_tests::samples::{CLIENT, LIVE, WEBHOOK_SLOTS, access, new_endpoint,
 use diesel::connection::InstrumentationEvent;
 use domain::{
     api_key::{Owner, Party},
-    order::{Due, OrderStatus, Retained, SigningServiceId, feed::FeedCursor, search::SearchedText},
+    order::{
+        Due, OrderStatus, Retained, SigningServiceId,
+        attention::{Attention, AttentionFilter},
+        feed::FeedCursor,
+        search::SearchedText,
+    },
     ports::{
         AccessFilter, AccessLog as _, ChangeFeed, Cursor, ListFilter, MaybeErased, NoteNumber,
         NoteQuery, OrderFilter, OrderReader, PageQuery, ReplayBatch, WebhookRepo,
@@ -84,7 +89,7 @@ fn questions() -> Vec<PageQuery> {
                 by_appointment: some(128),
                 ..ListFilter::default()
             };
-            questions.push(PageQuery { filter, limit: 20, cursor });
+            questions.push(PageQuery { filter, limit: 20, cursor, cursor_starts: None });
         }
     }
     questions
@@ -123,7 +128,7 @@ async fn walk_ends_soon_after_its_caller_has_gone() {
     }
     let search = SearchedText::parse("nowhere".to_owned()).ok();
     let filter = ListFilter { search, ..ListFilter::default() };
-    let query = PageQuery { filter, limit: 20, cursor: Cursor::Newest };
+    let query = PageQuery { filter, limit: 20, cursor: Cursor::Newest, cursor_starts: None };
     let left = Cell::new(2);
     let is_awaited = || left.replace(left.get() - 1) > 1;
     let pace = Pace { orders: 1, is_awaited: &is_awaited };
@@ -489,7 +494,7 @@ async fn filters_find_orders_wherever_they_are() {
         let statuses = vec![OrderStatus::from_stored(status.to_owned()).unwrap()];
         let filter = ListFilter { statuses, ..ListFilter::default() };
         let expected = of_status(status);
-        let mut query = PageQuery { filter, limit: 3, cursor: Cursor::Newest };
+        let mut query = PageQuery { filter, limit: 3, cursor: Cursor::Newest, cursor_starts: None };
         for page in expected.chunks(3).chain(expected.is_empty().then_some(&[][..])).take(4) {
             let found = OrderReader::page(&store, LIVE, &query).await.unwrap().unwrap();
             let ids: Vec<_> = found.items.iter().map(|order| order.stored.id.0).collect();
@@ -508,10 +513,12 @@ async fn filters_find_orders_wherever_they_are() {
 /// A page tells where it stopped. The next pages go on there, and find every order.
 async fn pages_stop(store: &SqliteStore, filter: &ListFilter, expected: &[Stop<'_>]) {
     for (cursor, expected, has_older, has_newer, stopped_at) in expected {
-        let query = PageQuery { filter: filter.clone(), limit: 1, cursor: *cursor };
+        let query =
+            PageQuery { filter: filter.clone(), limit: 1, cursor: *cursor, cursor_starts: None };
         let page = OrderReader::page(store, LIVE, &query).await.unwrap().unwrap();
         let ids: Vec<_> = page.items.iter().map(|order| order.stored.id.0).collect();
-        let found = (&*ids, page.has_older, page.has_newer, page.stopped_at);
+        let stopped = page.stopped_at.map(|at| at.id);
+        let found = (&*ids, page.has_older, page.has_newer, stopped);
         assert_eq!(found, (*expected, *has_older, *has_newer, *stopped_at), "{cursor:?}");
     }
 }
@@ -577,6 +584,31 @@ async fn filter_looks_at_a_bounded_number_of_orders() {
         (newer(0), &[1], false, true, None),
     ];
     pages_stop(&store, &ListFilter { statuses, ..ListFilter::default() }, &stops).await;
+}
+
+/// One that is late for its result stands behind more orders than one page reads.
+#[tokio::test]
+async fn late_orders_are_found_behind_signed_ones() {
+    let directory = tempdir().unwrap();
+    let store = open(&directory).await;
+    store.create(&new_order("F-1", NOW), WINDOW).await.unwrap();
+    many_orders(&directory, 12_287);
+    let signed = "UPDATE orders SET status = 'SIGNED' WHERE id > 1";
+    outsider(&path(&directory)).batch_execute(signed).unwrap();
+    let attention =
+        |code| Some(AttentionFilter { codes: vec![code], now: NOW + Duration::weeks(9) });
+    let filter = |code| ListFilter { attention: attention(code), ..ListFilter::default() };
+    let found = [(Cursor::Newest, &[1][..], false, false, None)];
+    pages_stop(&store, &filter(Attention::NoResult), &found).await;
+    // Each of them may lack its scans.
+    let query = PageQuery {
+        filter: filter(Attention::NoScanbacks),
+        limit: 1,
+        cursor: Cursor::Newest,
+        cursor_starts: None,
+    };
+    let page = OrderReader::page(&store, LIVE, &query).await.unwrap().unwrap();
+    assert!(page.items.is_empty() && page.stopped_at.is_some());
 }
 
 /// Adds orders like the first one, and gives each a status.

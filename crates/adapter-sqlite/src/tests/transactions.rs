@@ -50,6 +50,27 @@ async fn lock_of_another_process_makes_the_store_unavailable() {
     store.create(&new_order("F-1", NOW), WINDOW).await.unwrap();
 }
 
+/// Its caller has answered that the order was not created.
+#[tokio::test]
+async fn order_given_up_behind_a_lock_is_not_stored() {
+    let directory = tempdir().unwrap();
+    drop(open(&directory).await);
+    let limits = TimeLimits { call: Duration::from_secs(1), ..GENEROUS };
+    let store = SqliteStore::open(&path(&directory), limits).unwrap();
+    let mut other = outsider(&path(&directory));
+    other.batch_execute("BEGIN IMMEDIATE").unwrap();
+    assert!(matches!(
+        store.create(&new_order("F-1", NOW), WINDOW).await,
+        Err(WriteError::Unavailable(_))
+    ));
+    other.batch_execute("ROLLBACK").unwrap();
+    // Runs behind the order, however long it waits.
+    let orders = |connection: &mut SqliteConnection| {
+        Ok(sql::<Integer>("SELECT count(*) FROM orders").get_result::<i32>(connection)?)
+    };
+    assert_eq!(store.writer.maintain::<_, Failure>(orders).await.unwrap(), 0);
+}
+
 #[tokio::test]
 async fn full_disk_makes_the_store_unavailable() {
     let directory = tempdir().unwrap();

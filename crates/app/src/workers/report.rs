@@ -6,6 +6,7 @@ use domain::{
         accesses::watch_accesses::{AccessAlert, AccessStep},
         deliveries::dispatch_events::Dispatched,
         rejected::tell_rejected::RejectedMail,
+        upkeep::fold_texts::KeptTexts,
         webhooks::watch_webhooks::WatchStep,
     },
     webhook::{DisabledBy, EndpointId},
@@ -25,6 +26,17 @@ pub(super) fn with<T: 'static>(
 pub(super) fn old_mails(removed: usize) {
     if removed > 0 {
         tracing::info!(removed, "old mails removed from the mail drop");
+    }
+}
+
+/// Reports orders that a search does not find by all of their words.
+pub(super) fn kept_texts(kept: KeptTexts) {
+    for (order_id, error) in kept {
+        tracing::warn!(
+            order_id = order_id.0,
+            error = error_chain(&error),
+            "the texts for searches of an order cannot be stored; a search finds it by its texts of before"
+        );
     }
 }
 
@@ -87,28 +99,29 @@ pub(super) fn watched(metrics: &WorkerMetrics, step: WatchStep) {
 
 /// Reports mails about rejected requests.
 pub(super) fn rejected(mails: Vec<RejectedMail>) {
-    for RejectedMail { key, requests, mail } in mails {
-        let api_key = key.0;
+    for RejectedMail { keys, requests, mail } in mails {
+        let api_keys: Vec<_> = keys.iter().map(|key| key.0.to_string()).collect();
+        let api_keys = api_keys.join(",");
         match mail {
             NoticeOutcome::Told => {
                 tracing::info!(
-                    api_key,
+                    api_keys,
                     requests,
-                    "the contact of an API key was told of rejected requests"
+                    "the contact of API keys was told of rejected requests"
                 );
             }
             NoticeOutcome::NoContact => {}
             NoticeOutcome::Failed(error) => tracing::error!(
-                api_key,
+                api_keys,
                 requests,
                 error,
-                "the contact of an API key could not be told of rejected requests"
+                "the contact of API keys could not be told of rejected requests"
             ),
             NoticeOutcome::Later(error) => tracing::warn!(
-                api_key,
+                api_keys,
                 requests,
                 error,
-                "the mail about rejected requests of an API key is sent again in a minute"
+                "the mail about rejected requests of API keys is sent again in a minute"
             ),
         }
     }

@@ -45,6 +45,7 @@ mod docs {
     mod in_step;
     mod kubernetes;
     mod manual;
+    mod mirror_under_load;
     mod monitoring;
     mod packaging;
     mod quick_start;
@@ -84,6 +85,7 @@ mod operators {
     mod lists;
     mod names;
     mod orders;
+    mod people;
     mod upkeep;
     mod wrong_settings;
 }
@@ -117,6 +119,7 @@ mod people {
     mod guessing;
     mod invitations;
     mod keys;
+    mod logins;
     mod roles;
     mod sessions;
     mod uploads;

@@ -2,7 +2,7 @@ use domain::{
     document::{DocumentKind, StoredDocument},
     order::{
         Actor, DocumentId, Order, OrderCommand, OrderId,
-        change::{Amendment, NewDocuments, NewNote},
+        change::{Amendment, NewDocuments, NewNote, NewReason},
     },
     ports::OrderCommandRequest,
     precondition::{DocumentPrecondition, OrderPrecondition},
@@ -38,6 +38,14 @@ pub fn add_documents(
 pub fn add_note(order: OrderId, author: Actor, text: &str) -> OrderCommandRequest {
     let precondition = OrderPrecondition::NONE;
     request(order, OrderCommand::AddNote(NewNote { author, text: text.to_owned(), precondition }))
+}
+
+/// Returns a reason why the documents are not signed, by the signing service at [`NOW`].
+pub fn give_reason(order: OrderId, reason: &str) -> OrderCommandRequest {
+    let precondition = OrderPrecondition::NONE;
+    let reason = reason.to_owned();
+    let new = NewReason { actor: Actor::Service, reason, precondition };
+    request(order, OrderCommand::GiveReason(new))
 }
 
 /// Returns the withdrawal of a document by the client at [`NOW`].

@@ -7,6 +7,7 @@ use domain::{
         attention::{Attention, AttentionFilter},
         search::{SearchedName, SearchedText},
     },
+    person::{Doer, PersonId},
     ports::{
         AccessFilter, AccessLog, Cursor, DeliveryQueue, HistoryId, HistoryQuery, ListFilter,
         NoteNumber, NoteQuery, OrderAdmin, OrderFilter, OrderReader, OrderRepo, OrderUpdate,
@@ -38,6 +39,10 @@ impl Numbers {
 
     fn id(&mut self) -> i64 {
         self.below(5).cast_signed()
+    }
+
+    fn doer(&mut self) -> Doer {
+        if self.coin() { Doer::Key(ApiKeyId(1)) } else { Doer::Person(PersonId(1)) }
     }
 
     fn limit(&mut self) -> usize {
@@ -97,7 +102,8 @@ where
                     ..numbers.filter()
                 };
                 let (limit, cursor) = (numbers.limit(), numbers.cursor(OrderId));
-                let query = PageQuery { filter, limit, cursor };
+                let cursor_starts = numbers.coin().then_some(NOW);
+                let query = PageQuery { filter, limit, cursor, cursor_starts };
                 OrderReader::page(store, owner, &query).await.map(drop).unwrap();
             }
             1 | 2 => {
@@ -138,7 +144,7 @@ where
                 let filter = AccessFilter {
                     order: numbers.coin().then_some(id),
                     since: numbers.coin().then_some(NOW),
-                    key: numbers.coin().then_some(ApiKeyId(1)),
+                    by: numbers.coin().then(|| numbers.doer()),
                     address: numbers.coin().then_some([192, 0, 2, 1].into()),
                 };
                 AccessLog::list(store, &filter, None, numbers.limit()).await.unwrap();

@@ -146,7 +146,7 @@ pub async fn notice_is_a_mail_to_its_recipient(fixture: &dyn NotifierFixture) {
     let later = BusyKeyNotice { at: samples::NOW + Duration::HOUR, ..busy.clone() };
     let rejected = RejectedNotice {
         key: ApiKeyId(3),
-        name: "ключ \"7\"".to_owned(),
+        names: ["ключ \"7\"".to_owned()].into(),
         since: samples::NOW,
         at: samples::NOW,
         by_code: [("validation_failed".to_owned(), RejectedWithCode::default())].into(),

@@ -6,7 +6,7 @@ use domain::{
     access::{Access, AccessActor, AccessId, AccessKind, NOT_MODIFIED, RunId},
     api_key::{ApiKeyId, ClientId, Owner, Party},
     order::{OrderId, SigningServiceId},
-    person::PersonId,
+    person::{Doer, PersonId},
     ports::{AccessFilter, BusyKey, MaybeErased, MissingAccesses, NewOrder},
 };
 use time::{Duration, OffsetDateTime};
@@ -130,7 +130,7 @@ pub async fn accesses_are_listed_by_order_instant_key_and_address(storage: &Stor
         let filter = AccessFilter {
             order: some(1).then_some(OrderId(2)),
             address: some(2).then_some(address),
-            key: some(4).then_some(key),
+            by: some(4).then_some(Doer::Key(key)),
             since: some(8).then_some(NOW + 9 * MICROSECOND),
         };
         let is_found = |number: &u32| filters & (number - 1) == filters;
@@ -138,6 +138,32 @@ pub async fn accesses_are_listed_by_order_instant_key_and_address(storage: &Stor
         let found = storage.accesses.list(&filter, None, 100).await.unwrap();
         let found: Vec<u64> = found.into_iter().map(|access| access.id.number).collect();
         assert_eq!(found, expected, "{filter:?}");
+    }
+}
+
+/// A key of the same number is another.
+pub async fn accesses_are_listed_by_person(storage: &Storage) {
+    let by = |number, actor| {
+        let mut access = access(number, ORDER);
+        access.facts.actor = actor;
+        access
+    };
+    let party = LIVE.party;
+    let stored = [
+        by(1, AccessActor::Key { id: ApiKeyId(7), party }),
+        by(2, AccessActor::Person { id: PersonId(7), party }),
+        by(3, AccessActor::Person { id: PersonId(8), party }),
+        operator_access(4, ORDER),
+        by(5, AccessActor::Person { id: PersonId(7), party }),
+    ];
+    store(storage, &stored).await;
+    for (order, expected) in [(None, &[5, 2][..]), (Some(ORDER), &[5, 2]), (Some(OrderId(2)), &[])]
+    {
+        let filter =
+            AccessFilter { order, by: Some(Doer::Person(PersonId(7))), ..AccessFilter::default() };
+        let found = storage.accesses.list(&filter, None, 100).await.unwrap();
+        let found: Vec<u64> = found.into_iter().map(|access| access.id.number).collect();
+        assert_eq!(found, expected);
     }
 }
 

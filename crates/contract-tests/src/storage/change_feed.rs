@@ -19,7 +19,7 @@ use crate::{
     ForeignChange,
     order_repo::{added, addition, changing},
     samples::{
-        LIVE, MICROSECOND, NOW, Storage, WINDOW, add_note, amend, condemned, new_order,
+        LIVE, MICROSECOND, NOW, Storage, WINDOW, add_note, amend, at_once, condemned, new_order,
         record_uploads, withdraw,
     },
 };
@@ -48,7 +48,8 @@ async fn read(
     loop {
         let page = page(storage, owner, after, limit).await;
         assert!(page.entries.len() <= limit);
-        let last = page.entries.last().map_or(after, |entry| entry.cursor);
+        let here = FeedCursor { epoch: page.next.epoch, ..after };
+        let last = page.entries.last().map_or(here, |entry| entry.cursor);
         assert_eq!(page.next, last, "an empty page stays where it is");
         entries.extend(page.entries);
         after = page.next;
@@ -249,11 +250,74 @@ pub async fn place_that_never_was_is_none(storage: &Storage) {
     let beyond = [
         FeedCursor { created: OrderId(now.created.0 + 1), ..now },
         FeedCursor { changed: now.changed + 1, ..now },
-        FeedCursor { created: OrderId(i64::MAX), changed: i64::MAX },
+        FeedCursor { created: OrderId(i64::MAX), changed: i64::MAX, epoch: now.epoch },
+        FeedCursor { epoch: 7, ..now },
     ];
     for place in beyond {
         assert_eq!(storage.feed.page(LIVE, place, 10).await.unwrap(), None, "{place}");
     }
+}
+
+/// Both databases give the same identifiers and numbers after the backup. A place in what both have is one in both.
+pub async fn place_behind_a_restored_backup_is_none(storage: &Storage) {
+    storage.feed.begin_epoch(NOW).await.unwrap();
+    let id = storage.create(&new_order("F-1", NOW)).await;
+    change(storage, add_note(id, Actor::Client, "x")).await;
+    let begun = storage.feed.now().await.unwrap();
+    storage.feed.begin_epoch(NOW + Duration::SECOND).await.unwrap();
+    assert_eq!(storage.feed.now().await.unwrap(), begun, "the same database begins no other epoch");
+    let lost = [
+        FeedCursor { created: OrderId(begun.created.0 + 1), ..begun },
+        FeedCursor { changed: begun.changed + 1, ..begun },
+    ];
+
+    storage.other_system.make_epochs_foreign().await;
+    storage.feed.begin_epoch(NOW).await.unwrap();
+    let restored = storage.feed.now().await.unwrap();
+    assert_ne!(restored.epoch, begun.epoch);
+    assert_eq!(FeedCursor { epoch: begun.epoch, ..restored }, begun);
+    let [later, other] = [
+        storage.create(&new_order("F-2", NOW)).await,
+        storage.create(&new_order("F-3", NOW)).await,
+    ];
+    for order in [later, other] {
+        change(storage, add_note(order, Actor::Client, "y")).await;
+    }
+    let (after, end) = read(storage, LIVE, begun, 3).await;
+    for place in lost {
+        assert_eq!(storage.feed.page(LIVE, place, 10).await.unwrap(), None, "{place}");
+    }
+    assert_eq!(after, read(storage, LIVE, restored, 3).await.0);
+    assert_eq!((after.len(), end.epoch), (4, restored.epoch));
+    assert_eq!(all(storage, LIVE).await.len(), 6);
+
+    // Restored again, from the same backup or from another one: each time another epoch, whatever the clock says.
+    storage.other_system.make_epochs_foreign().await;
+    storage.feed.begin_epoch(NOW - Duration::DAY).await.unwrap();
+    assert_ne!(storage.feed.now().await.unwrap().epoch, restored.epoch);
+    assert_eq!(read(storage, LIVE, begun, 3).await.0.len(), 4);
+    assert_eq!(read(storage, LIVE, end, 3).await.0, []);
+    let beyond = FeedCursor { changed: end.changed + 1, ..end };
+    change(storage, add_note(id, Actor::Client, "z")).await;
+    assert_eq!(read(storage, LIVE, end, 3).await.0.len(), 1);
+    assert_eq!(storage.feed.page(LIVE, beyond, 10).await.unwrap(), None);
+}
+
+/// Several processes start on a restored database at once.
+pub async fn one_of_concurrent_starts_begins_the_epoch(storage: &Storage) {
+    storage.feed.begin_epoch(NOW).await.unwrap();
+    storage.create(&new_order("F-1", NOW)).await;
+    storage.other_system.make_epochs_foreign().await;
+    let starts = (1..=3).map(|number| {
+        let feed = storage.feed.clone();
+        async move {
+            feed.begin_epoch(NOW + Duration::SECOND * number).await.unwrap();
+            feed.now().await.unwrap()
+        }
+    });
+    let places = at_once(starts).await;
+    assert!(places.iter().all(|place| *place == places[0]), "{places:?}");
+    assert_ne!(places[0].epoch, 0);
 }
 
 /// Numbers are not given again: a poller that has seen the last one sees the next.

@@ -4,9 +4,11 @@ use std::collections::HashSet;
 
 use domain::{
     api_key::ClientId,
-    delivery::{Audience, Delivery, DeliveryId, MailSubject, NewDelivery, Recipient},
+    delivery::{Audience, Delivery, DeliveryId, MailSubject, NewDelivery, Recipient, Settling},
     order::{EmailAddress, OrderId},
-    ports::{Attempted, Begun, Lease, NewOrder, OrderUpdate, QueueStats, Retried, Settlement},
+    ports::{
+        Attempted, Begun, Dispatch, Lease, NewOrder, OrderUpdate, QueueStats, Retried, Settlement,
+    },
 };
 use futures_util::future::join_all;
 use time::{Duration, OffsetDateTime};
@@ -632,6 +634,73 @@ pub async fn version_of_told_changes_is_remembered(storage: &Storage) {
     assert_eq!(told().await, [Some(NOW)]);
     begin(storage, &leases[2..], NOW, 0).await;
     assert_eq!(told().await, [Some(NOW)]);
+}
+
+/// Leases the mails that are due, and begins them.
+async fn begin_due(storage: &Storage, now: OffsetDateTime) -> Vec<Lease> {
+    let leases = lease(storage, now, 10).await;
+    begin(storage, &leases, now, 0).await;
+    leases
+}
+
+/// Those of other recipients, of the other side and of other kinds stay. So do all if the mail may have arrived
+/// before: its recipient may take it for a copy.
+pub async fn changes_that_a_mail_tells_leave_the_queue(storage: &Storage) {
+    let of = |number, subject| NewDelivery { subject, ..delivery(number) };
+    let changed = |number| of(number, MailSubject::Changed);
+    let upper = EmailAddress::from_stored(recipient(1).as_str().to_uppercase());
+    let others = [
+        changed(2),
+        NewDelivery { audience: Audience::Service, ..changed(1) },
+        of(1, MailSubject::NoteAdded),
+    ];
+    // A mail with all fields that waits would take later changes.
+    let told = NewDelivery { recipient: upper, ..changed(1) };
+    let all = [&[told][..], &others, &[delivery(1)]].concat();
+    storage.create(&new_order("F-1", NOW)).await;
+    let event = storage.outbox.events(NOW, 1).await.unwrap().remove(0).id;
+    let dispatch = Dispatch { settling: Settling::of_secs(30), ..mails(event, all) };
+    storage.outbox.dispatch(&[dispatch], NOW).await.unwrap();
+
+    let created = lease_one(storage, NOW).await;
+    let error = "no answer".to_owned();
+    settle(storage, &created, Settlement::Unknown { due_at: NOW, error }).await;
+    let [created] = <[_; 1]>::try_from(begin_due(storage, NOW).await).unwrap();
+    assert_eq!(listed(storage, false).await.len(), 5);
+    settle(storage, &created, retry_at(NOW)).await;
+    storage.queue.retry(created.delivery.id, NOW).await.unwrap();
+    assert_eq!(begin_due(storage, NOW).await.len(), 1);
+    let tasks = listed(storage, false).await.into_iter().map(|mail| mail.task);
+    let expected = [&others[..], &[delivery(1)]].concat();
+    assert!(
+        tasks
+            .map(|it| (it.recipient, it.subject, it.audience))
+            .eq(expected.into_iter().map(|it| (it.recipient, it.subject, it.audience)))
+    );
+}
+
+/// It tells also what the later one does, and has older values.
+pub async fn older_of_two_mails_about_changes_stays(storage: &Storage) {
+    let id = storage.create(&new_order("F-1", NOW)).await;
+    let assigned = storage.orders.update(&changing::update(id, NOW, "ASSIGNED")).await;
+    assigned.unwrap().unwrap();
+    let events = storage.outbox.events(NOW + Duration::DAY, 2).await.unwrap();
+    let changed = |number: usize| {
+        let task = NewDelivery { subject: MailSubject::Changed, ..delivery(1) };
+        mails(events[number].id, vec![task])
+    };
+    let at = NOW + Duration::SECOND;
+    storage.outbox.dispatch(&[changed(0)], at).await.unwrap();
+    let first = lease_one(storage, at).await;
+    storage.outbox.dispatch(&[changed(1)], at).await.unwrap();
+    settle(storage, &first, retry_at(at + Duration::MINUTE)).await;
+
+    let second = begin_due(storage, at).await.remove(0);
+    assert_eq!(listed(storage, false).await.len(), 2);
+    settle(storage, &second, retry_at(at + Duration::HOUR)).await;
+    let begun = begin_due(storage, at + Duration::MINUTE).await;
+    assert_eq!(begun[0].delivery.id, first.delivery.id);
+    assert_eq!(listed(storage, false).await.len(), 1);
 }
 
 /// Calendars keep the file with the greatest number. A move, a cancellation and its reversal have a greater

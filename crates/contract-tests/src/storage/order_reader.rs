@@ -33,7 +33,7 @@ use crate::{
 
 /// Returns the question for the newest orders.
 fn newest(limit: usize) -> PageQuery {
-    PageQuery { filter: ListFilter::default(), limit, cursor: Cursor::Newest }
+    PageQuery { filter: ListFilter::default(), limit, cursor: Cursor::Newest, cursor_starts: None }
 }
 
 /// Returns the question for the newest orders with a file number.
@@ -184,7 +184,7 @@ pub async fn page_has_the_newest_orders_with_their_number_of_documents(storage: 
         let id = create_with_uploads(storage, &order).await;
         let listed = StoredOrder { documents: vec![], ..stored(id, &order) };
         let counts = DocumentCounts { documents, unfetched: documents, ..Default::default() };
-        expected.insert(0, ListedOrder { stored: listed, counts, news: None });
+        expected.insert(0, ListedOrder { stored: listed, counts, news: None, listed_at: None });
     }
     for ListedOrder { stored, .. } in &expected {
         let change = ForeignChange::Both("ASSIGNED", Some(9));
@@ -349,6 +349,7 @@ pub async fn filters_and_cursors_combine(storage: &Storage) {
             },
             limit,
             cursor,
+            cursor_starts: None,
         };
         let page = ids(storage, &query).await;
         assert_eq!(page, (reversed(&all[expected]), has_older, has_newer), "{query:?}");
@@ -537,6 +538,43 @@ pub async fn search_finds_words_of_every_text(storage: &Storage) {
     }
 }
 
+/// Folds the texts that another version or system has changed. Returns the number of their orders.
+async fn fold(storage: &Storage) -> usize {
+    let unfolded = storage.admin.unfolded(10).await.unwrap();
+    storage.admin.fold_texts(&unfolded).await.unwrap();
+    unfolded.len()
+}
+
+/// The stored text may have either, and so may the words.
+pub async fn dashes_and_blanks_between_parts_are_alike(storage: &Storage) {
+    let [dashed, blank] = storage.create_all(["GF-2026-114", "GF 2026-115"]).await;
+    for (id, name) in [(dashed, "Mary Smith-Jones"), (blank, "Mary Smith Jones")] {
+        let notary = Notary { name: name.to_owned(), phone: None, email: None };
+        let named =
+            OrderUpdate { notary: Some(Some(notary)), ..changing::update(id, NOW, "ASSIGNED") };
+        storage.orders.update(&named).await.unwrap().unwrap();
+    }
+    for text in ["smith-jones", "smith jones", "SMITH/JONES", "mary smith\u{2013}jones"] {
+        assert_eq!(ids(storage, &searching(text)).await.0, [blank, dashed], "{text}");
+        assert_eq!(ids(storage, &of_notary(text)).await.0, [blank, dashed], "{text}");
+    }
+    for (text, expected) in [
+        ("gf-2026-114", &[dashed][..]),
+        ("gf 2026 114", &[dashed]),
+        ("GF-2026-115", &[blank]),
+        ("gf/2026/115", &[blank]),
+        ("2026-11", &[blank, dashed]),
+        ("smith-mary", &[]),
+        ("114-2026", &[]),
+    ] {
+        assert_eq!(ids(storage, &searching(text)).await.0, expected, "{text}");
+    }
+    assert_eq!(ids(storage, &of_notary("jones smith")).await.0, []);
+    // As version 0.1.0 has stored them.
+    storage.other_system.write_as_first_version(blank, "gf 2026-115\nmary smith jones").await;
+    assert_eq!(ids(storage, &searching("smith-jones")).await.0, [blank, dashed]);
+}
+
 fn of_notary(part: &str) -> PageQuery {
     let notary = Some(SearchedName::parse(part.to_owned()).unwrap());
     PageQuery { filter: ListFilter { notary, ..Default::default() }, ..newest(10) }
@@ -554,7 +592,7 @@ pub async fn notary_is_found_whoever_assigns_it(storage: &Storage) {
     storage.orders.update(&named).await.unwrap().unwrap();
     let change = ForeignChange::Named(Some(8), "Sam Álvarez");
     storage.other_system.change_order(other, change).await;
-    assert_eq!(storage.admin.fold_texts(10).await.unwrap(), 1);
+    assert_eq!(fold(storage).await, 1);
     for (text, expected) in [
         ("oquimby, pat", id),
         ("214 5550177", id),
@@ -569,7 +607,7 @@ pub async fn notary_is_found_whoever_assigns_it(storage: &Storage) {
     }
     storage.other_system.change_order(id, ForeignChange::Notary(None)).await;
     assert_eq!(ids(storage, &searching("oquimby")).await.0, []);
-    assert_eq!(storage.admin.fold_texts(10).await.unwrap(), 0);
+    assert_eq!(fold(storage).await, 0);
 }
 
 /// They are found by whole words meanwhile. It is no change of the order.
@@ -580,14 +618,14 @@ pub async fn texts_of_the_version_before_are_folded(storage: &Storage) {
     details["signerName"] = json!("José Doe");
     let new = NewOrder { order: order(request), ..new_order("F", NOW) };
     let id = storage.create(&new).await;
-    assert_eq!(storage.admin.fold_texts(10).await.unwrap(), 0);
+    assert_eq!(fold(storage).await, 0);
     storage.other_system.write_as_first_version(id, "f-1\njosé doe").await;
     let found = async |text| ids(storage, &searching(text)).await.0;
     assert_eq!((found("f-1").await, found("josé").await), (vec![id], vec![id]));
     assert_eq!((found("jose").await, found("75201").await), (vec![], vec![]));
-    assert_eq!(storage.admin.fold_texts(10).await.unwrap(), 1);
+    assert_eq!(fold(storage).await, 1);
     assert_eq!((found("jose").await, found("75201").await), (vec![id], vec![id]));
-    assert_eq!(storage.admin.fold_texts(10).await.unwrap(), 0);
+    assert_eq!(fold(storage).await, 0);
     let after = storage.reader.order(LIVE, id).await.unwrap().and_then(MaybeErased::whole);
     assert_eq!(after, Some(stored(id, &new)));
     let dated = ListFilter {
@@ -607,9 +645,26 @@ pub async fn folding_leaves_erased_orders_alone(storage: &Storage) {
     }
     storage.admin.erase(erased, NOW, None).await.unwrap();
     storage.other_system.damage_order(damaged).await;
-    assert_eq!(storage.admin.fold_texts(10).await.unwrap(), 1);
-    assert_eq!(storage.admin.fold_texts(10).await.unwrap(), 0);
+    assert_eq!(fold(storage).await, 1);
+    assert_eq!(fold(storage).await, 0);
     assert_eq!(ids(storage, &searching("jane")).await.0, [damaged]);
+}
+
+/// It is as it was, and no order to fold any more. The others are found by all of their words.
+pub async fn order_whose_texts_cannot_be_stored_keeps_them(storage: &Storage) {
+    let [other, refused] = storage.create_all(["F-1", "F-2"]).await;
+    for id in [other, refused] {
+        storage.other_system.write_as_first_version(id, "jane").await;
+    }
+    storage.other_system.let_one_order_have("75201").await;
+    assert!(storage.admin.fold_texts(&[other, refused]).await.is_err());
+    storage.admin.fold_texts(&[other]).await.unwrap();
+    assert_eq!(storage.admin.unfolded(10).await.unwrap(), [refused]);
+    assert!(storage.admin.fold_texts(&[refused]).await.unwrap_err().may_be_of_data());
+    storage.admin.keep_texts(refused).await.unwrap();
+    assert_eq!(storage.admin.unfolded(10).await.unwrap(), []);
+    assert_eq!(ids(storage, &searching("jane")).await.0, [refused, other]);
+    assert_eq!(ids(storage, &searching("75201")).await.0, [other]);
 }
 
 /// A client by the number of the service, and a service by the name of the client.
@@ -656,6 +711,9 @@ async fn walk_list(storage: &Storage, filter: &ListFilter, limit: usize) -> Vec<
 pub async fn late_orders_are_found(storage: &Storage) {
     let statuses = ["NEW", "CANCELLED", "SIGNED", "CONFIRMED", "ON_HOLD", "ASSIGNED", "COMPLETED"];
     let all = create(storage, 7).await;
+    let mut scanned = new_order("F-2", NOW).order;
+    scanned.signing.scanbacks_required = true;
+    storage.orders.change(&amend(all[2], scanned, NOW + MICROSECOND)).await.unwrap();
     for (id, (number, status)) in all.iter().zip(statuses.into_iter().enumerate()) {
         let notary = (number % 2 == 1).then_some(9);
         storage.other_system.change_order(*id, ForeignChange::Both(status, notary)).await;
@@ -667,6 +725,8 @@ pub async fn late_orders_are_found(storage: &Storage) {
             vec![Attention::Unassigned],
             vec![Attention::Unconfirmed, Attention::NotFetched],
             vec![Attention::NoResult],
+            vec![Attention::NoScanbacks],
+            vec![Attention::NoResult, Attention::NoScanbacks],
         ] {
             let attention = AttentionFilter { codes, now };
             let is_late = |order: &&ListedOrder| attention.matches(&order.stored, order.counts);
@@ -738,6 +798,54 @@ pub async fn appointments_are_listed_by_their_start(storage: &Storage) {
     }
     let unknown = back(Cursor::OlderThan(OrderId(999)));
     assert_eq!(storage.reader.page(LIVE, &unknown).await.unwrap(), None);
+}
+
+/// Each page goes on where the one before ended, wherever the orders of the cursors are then. A cursor without a start
+/// goes on at the place that its order has now.
+pub async fn agenda_goes_on_at_the_place_of_its_cursor(storage: &Storage) {
+    let on = |number: usize, date: &str| {
+        let mut request: Value = minimal_request();
+        let details = &mut request["signingDetailsFormData"];
+        details["fileNumber"] = json!(format!("F-{number}"));
+        details["signingDate"] = json!(date);
+        order(request)
+    };
+    let mut all = Vec::new();
+    for number in 0..6 {
+        let order = on(number, &format!("2026-12-0{}", number + 1));
+        all.push(storage.create(&NewOrder { order, ..new_order("F", NOW) }).await);
+    }
+    let filter = ListFilter { by_appointment: true, ..Default::default() };
+    let found = |page: &Page| page.items.iter().map(|it| it.stored.id).collect::<Vec<_>>();
+    let first = page(storage, &PageQuery { filter: filter.clone(), ..newest(2) }).await;
+    assert_eq!(found(&first), all[..2]);
+    let after = |page: &Page| {
+        let place = page.items.last().unwrap().place();
+        assert!(place.starts.is_some());
+        let cursor = Cursor::OlderThan(OrderId(place.id));
+        PageQuery { filter: filter.clone(), cursor, cursor_starts: place.starts, ..newest(2) }
+    };
+    let behind_first = after(&first);
+    let moved = amend(all[1], on(1, "2026-12-09"), NOW + Duration::HOUR);
+    storage.orders.change(&moved).await.unwrap();
+    let second = page(storage, &behind_first).await;
+    assert_eq!((found(&second), second.has_newer), (all[2..4].to_vec(), true));
+    let behind_second = after(&second);
+    storage.admin.erase(all[3], NOW, None).await.unwrap();
+    let third = page(storage, &behind_second).await;
+    assert_eq!(found(&third), all[4..]);
+    let fourth = page(storage, &after(&third)).await;
+    assert_eq!((found(&fourth), fourth.has_older), (vec![all[1]], false));
+    // Backwards from the place of the erased order, and from one that no order ever had.
+    let PageQuery { cursor_starts, .. } = behind_second;
+    for id in [all[3], OrderId(999)] {
+        let cursor = Cursor::NewerThan(id);
+        let query = PageQuery { filter: filter.clone(), cursor, cursor_starts, ..newest(10) };
+        let back = page(storage, &query).await;
+        assert_eq!((found(&back), back.has_older), (vec![all[0], all[2]], true), "{id:?}");
+    }
+    let of_now = PageQuery { cursor_starts: None, ..behind_first };
+    assert_eq!(found(&page(storage, &of_now).await), []);
 }
 
 /// Only in pages.
@@ -916,6 +1024,29 @@ pub async fn history_is_read_in_pages(storage: &Storage) {
     storage.admin.erase(id, NOW, None).await.unwrap();
     assert_eq!(history(LIVE, id, Cursor::Newest).await, Some(MaybeErased::Erased));
     assert_eq!(storage.reader.listed(LIVE, id).await.unwrap(), Some(MaybeErased::Erased));
+}
+
+/// And it is told whether there are others.
+pub async fn notaries_are_those_of_the_newest_orders(storage: &Storage) {
+    let ids = storage.create_all(["F-1", "F-2", "F-3"]).await;
+    for (number, id) in (1..).zip(ids) {
+        let notary = Notary { name: format!("N{number}"), phone: None, email: None };
+        let named =
+            OrderUpdate { notary: Some(Some(notary)), ..changing::update(id, NOW, "ASSIGNED") };
+        storage.orders.update(&named).await.unwrap().unwrap();
+    }
+    let names = async |since, newest| {
+        let known = storage.reader.notaries(LIVE, since, newest).await.unwrap();
+        let mut names: Vec<_> = known.found.into_iter().map(|one| one.notary.name).collect();
+        names.sort_unstable();
+        (names.join(" "), known.is_complete)
+    };
+    for (newest, found, is_complete) in
+        [(1, "N3", false), (2, "N2 N3", false), (3, "N1 N2 N3", true)]
+    {
+        assert_eq!(names(NOW, newest).await, (found.to_owned(), is_complete), "{newest}");
+    }
+    assert_eq!(names(NOW + Duration::DAY, 3).await, (String::new(), true));
 }
 
 async fn notes(

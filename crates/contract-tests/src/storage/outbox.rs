@@ -287,7 +287,7 @@ pub async fn news_that_gather_join_the_mail_that_waits(storage: &Storage) {
     let subject = MailSubject::DocumentsAdded;
     let other = NewDelivery { subject, content: documents, ..delivery(1) };
     gather(storage, events[1], 20, vec![note(1, "b"), other, delivery(1)]).await;
-    let kinds = [told(&["a", "b"], 50), told(&["a"], 30), told(&[], 20), told(&[], 50)];
+    let kinds = [told(&["a", "b"], 50), told(&["a"], 30), told(&[], 50), told(&[], 20)];
     assert_eq!(notes(storage).await, kinds);
     gather(storage, events[2], 45, vec![note(1, "c")]).await;
     gather(storage, events[3], 110, vec![note(1, "d")]).await;
@@ -295,6 +295,24 @@ pub async fn news_that_gather_join_the_mail_that_waits(storage: &Storage) {
     let joined = storage.queue.list(false, 1).await.unwrap();
     assert_eq!((joined[0].created_at, joined[0].attempts), (NOW, 0));
     assert_ne!(key(joined), first, "it is another mail");
+}
+
+/// It is true when it leaves, and leaves no later. So is "New order", which tells later changes.
+pub async fn news_join_a_mail_that_leaves_at_once(storage: &Storage) {
+    let events = several_events(storage).await;
+    let of = |subject| NewDelivery { subject, ..delivery(1) };
+    let confirmed = || of(MailSubject::Confirmed);
+    gather(storage, events[0], 0, vec![delivery(1), of(MailSubject::Changed)]).await;
+    let other = NewDelivery { subject: MailSubject::Changed, ..delivery(2) };
+    gather(storage, events[1], 20, vec![confirmed(), of(MailSubject::Changed), other]).await;
+    let last = confirmed();
+    gather(storage, events[2], 45, vec![confirmed(), last.clone()]).await;
+    let listed = storage.queue.list(false, 10).await.unwrap();
+    let found = listed.iter().map(|mail| (mail.task.subject, (mail.due_at - NOW).whole_seconds()));
+    let expected =
+        [(MailSubject::Created, 0), (MailSubject::Confirmed, 20), (MailSubject::Changed, 50)];
+    assert_eq!(found.collect::<Vec<_>>(), expected);
+    assert_eq!(listed[1].task, last, "it is another mail");
 }
 
 /// The events of a call, too.

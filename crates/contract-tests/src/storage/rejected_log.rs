@@ -27,18 +27,23 @@ fn count(key: ApiKeyId, at: OffsetDateTime, code: &str, requests: u64) -> Reject
     }
 }
 
-/// Issues a key with a contact, or without one.
-async fn key(storage: &Storage, has_contact: bool) -> ApiKeyId {
-    let contact = EmailAddress::try_from("it@title.example.com".to_owned()).ok();
-    let key = NewApiKey { contact: contact.filter(|_| has_contact), ..api_key(NOW) };
+/// Issues a key with this contact, or without one.
+async fn key_of(storage: &Storage, contact: Option<&str>) -> ApiKeyId {
+    let contact = contact.map(|text| EmailAddress::try_from(text.to_owned()).unwrap());
+    let key = NewApiKey { contact, ..api_key(NOW) };
     storage.keys.add(&key, "tests").await.unwrap()
+}
+
+/// Issues a key with a contact.
+async fn key(storage: &Storage) -> ApiKeyId {
+    key_of(storage, Some("it@title.example.com")).await
 }
 
 fn claim(now: OffsetDateTime) -> MailClaim {
     MailClaim { now, rejected_until: now, until: now + Duration::MINUTE }
 }
 
-async fn claimed(storage: &Storage, now: OffsetDateTime) -> Option<ApiKeyId> {
+async fn claimed(storage: &Storage, now: OffsetDateTime) -> Vec<ApiKeyId> {
     storage.rejected.claim_mail(claim(now)).await.unwrap()
 }
 
@@ -63,7 +68,7 @@ pub async fn counts_of_a_key_are_read_by_code(storage: &Storage) {
 
 /// It is stored again as it is then.
 pub async fn count_that_has_grown_replaces_itself(storage: &Storage) {
-    let key = key(storage, true).await;
+    let key = key(storage).await;
     let mut grown = count(key, NOW, CODE, 1);
     storage.rejected.store(std::slice::from_ref(&grown)).await.unwrap();
     grown.requests = 3;
@@ -71,40 +76,58 @@ pub async fn count_that_has_grown_replaces_itself(storage: &Storage) {
     grown.request_ids.push("three".to_owned());
     for _ in 0..2 {
         storage.rejected.store(std::slice::from_ref(&grown)).await.unwrap();
-        assert_eq!(storage.rejected.untold(key, 10).await.unwrap(), [grown.clone()]);
+        assert_eq!(storage.rejected.untold(&[key], 10).await.unwrap(), [grown.clone()]);
     }
 }
 
 /// Once its requests have waited, and until the claim ends.
 pub async fn mail_is_claimed_for_a_key_with_a_contact(storage: &Storage) {
-    let [none, first, second] =
-        [key(storage, false).await, key(storage, true).await, key(storage, true).await];
-    assert_eq!(claimed(storage, NOW).await, None);
+    let none = key_of(storage, None).await;
+    let first = key(storage).await;
+    let second = key_of(storage, Some("other@title.example.com")).await;
+    assert_eq!(claimed(storage, NOW).await, []);
     let counts = [
         count(none, NOW, CODE, 1),
         count(second, NOW + MICROSECOND, CODE, 1),
         count(first, NOW, CODE, 1),
     ];
     storage.rejected.store(&counts).await.unwrap();
-    assert_eq!(claimed(storage, NOW - MICROSECOND).await, None);
+    assert_eq!(claimed(storage, NOW - MICROSECOND).await, []);
     let later = NOW + MICROSECOND;
-    for expected in [Some(first), Some(second), None] {
+    for expected in [vec![first], vec![second], vec![]] {
         assert_eq!(claimed(storage, later).await, expected);
     }
     let ended = later + Duration::MINUTE;
-    assert_eq!(claimed(storage, ended - MICROSECOND).await, None);
-    assert_eq!(claimed(storage, ended).await, Some(first));
+    assert_eq!(claimed(storage, ended - MICROSECOND).await, []);
+    assert_eq!(claimed(storage, ended).await, [first]);
     let next = ended + MAIL_EVERY;
-    for key in [first, second] {
-        storage.rejected.end_claim(key, &[], next).await.unwrap();
-    }
-    assert_eq!(claimed(storage, next - MICROSECOND).await, None);
-    assert_eq!(claimed(storage, next).await, Some(first));
+    storage.rejected.end_claim(&[first, second], &[], next).await.unwrap();
+    assert_eq!(claimed(storage, next - MICROSECOND).await, []);
+    assert_eq!(claimed(storage, next).await, [first]);
+}
+
+/// Also about a key that is issued later, and whatever the letter case of the address.
+pub async fn keys_of_one_contact_have_one_mail(storage: &Storage) {
+    let first = key(storage).await;
+    let silent = key_of(storage, Some("IT@title.example.com")).await;
+    let counts = [count(first, NOW, CODE, 1), count(silent, NOW + MICROSECOND, CODE, 2)];
+    storage.rejected.store(&counts).await.unwrap();
+    assert_eq!(claimed(storage, NOW).await, [first, silent]);
+    assert_eq!(claimed(storage, NOW + MICROSECOND).await, []);
+    let untold = storage.rejected.untold(&[first, silent], 10).await.unwrap();
+    assert_eq!(untold, counts);
+    let next = NOW + MAIL_EVERY;
+    storage.rejected.end_claim(&[first, silent], &untold, next).await.unwrap();
+
+    let later = key(storage).await;
+    storage.rejected.store(&[count(later, NOW, CODE, 1)]).await.unwrap();
+    assert_eq!(claimed(storage, next - MICROSECOND).await, []);
+    assert_eq!(claimed(storage, next).await, [first, silent, later]);
 }
 
 /// So several instances send one mail together.
-pub async fn one_of_concurrent_claims_gets_a_key(storage: &Storage) {
-    let key = key(storage, true).await;
+pub async fn one_of_concurrent_claims_gets_a_contact(storage: &Storage) {
+    let key = key(storage).await;
     storage.rejected.store(&[count(key, NOW, CODE, 1)]).await.unwrap();
     let claims = (0..8).map(|_| {
         let rejected = storage.rejected.clone();
@@ -116,32 +139,32 @@ pub async fn one_of_concurrent_claims_gets_a_key(storage: &Storage) {
 
 /// Nobody waits for a clock that was years ahead.
 pub async fn claim_of_a_wrong_clock_does_not_count(storage: &Storage) {
-    let key = key(storage, true).await;
+    let key = key(storage).await;
     storage.rejected.store(&[count(key, NOW, CODE, 1)]).await.unwrap();
-    storage.rejected.end_claim(key, &[], NOW + 2 * Duration::HOUR).await.unwrap();
-    assert_eq!(claimed(storage, NOW).await, None);
-    storage.rejected.end_claim(key, &[], NOW + 3 * Duration::HOUR).await.unwrap();
-    assert_eq!(claimed(storage, NOW).await, Some(key));
+    storage.rejected.end_claim(&[key], &[], NOW + 2 * Duration::HOUR).await.unwrap();
+    assert_eq!(claimed(storage, NOW).await, []);
+    storage.rejected.end_claim(&[key], &[], NOW + 3 * Duration::HOUR).await.unwrap();
+    assert_eq!(claimed(storage, NOW).await, [key]);
 }
 
 /// Those of a count that has grown since are untold.
 pub async fn told_requests_are_not_told_again(storage: &Storage) {
-    let key = key(storage, true).await;
+    let key = key(storage).await;
     let counts: Vec<_> = (0..3).map(|n| count(key, NOW + n * MICROSECOND, CODE, 2)).collect();
     storage.rejected.store(&counts).await.unwrap();
-    let told = storage.rejected.untold(key, 2).await.unwrap();
+    let told = storage.rejected.untold(&[key], 2).await.unwrap();
     assert_eq!(told, counts[..2]);
     let grown = Rejected { requests: 7, ..counts[0].clone() };
     storage.rejected.store(std::slice::from_ref(&grown)).await.unwrap();
 
-    storage.rejected.end_claim(key, &told, NOW).await.unwrap();
+    storage.rejected.end_claim(&[key], &told, NOW).await.unwrap();
 
     // The request ids of a row are those of its first requests.
     let left = [Rejected { requests: 5, request_ids: vec![], ..grown }, counts[2].clone()];
-    assert_eq!(storage.rejected.untold(key, 10).await.unwrap(), left);
-    storage.rejected.end_claim(key, &left, NOW).await.unwrap();
-    assert_eq!(storage.rejected.untold(key, 10).await.unwrap(), []);
-    assert_eq!(claimed(storage, NOW + Duration::DAY).await, None);
+    assert_eq!(storage.rejected.untold(&[key], 10).await.unwrap(), left);
+    storage.rejected.end_claim(&[key], &left, NOW).await.unwrap();
+    assert_eq!(storage.rejected.untold(&[key], 10).await.unwrap(), []);
+    assert_eq!(claimed(storage, NOW + Duration::DAY).await, []);
     let read = storage.rejected.counts(key, NOW - MICROSECOND).await.unwrap();
     assert_eq!(read, BTreeMap::from([(CODE.to_owned(), 11)]), "a mail changes no count");
 }

@@ -1,10 +1,22 @@
-//! The fields in which two versions of an order differ.
+//! The fields in which two versions of an order differ, and their values before.
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{Order, OrderRequest};
+
+conceal!(OldValues);
+
+/// Most bytes of the pointers and old values of an entry of the history, as JSON: a read of an order has many
+/// entries. Long instructions do not fit.
+pub const MAX_OLD_VALUES: usize = 4 * 1024;
+
+/// Values of changed fields before a change, by their JSON Pointers: as a read showed them, and null of an empty
+/// field. A changed field without one had a value that is too long to keep. Its JSON is part of the stored format.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OldValues(BTreeMap<String, Value>);
 
 impl Order {
     /// Returns the JSON Pointers of the fields that differ in the `details` of a read, sorted. Objects
@@ -18,6 +30,23 @@ impl Order {
         changed.extend(before.into_keys());
         changed.sort_unstable();
         changed
+    }
+
+    /// Returns the values of fields that an amendment changes: the shortest ones, up to a size.
+    pub fn old_values(&self, changed: &[String]) -> OldValues {
+        let mut fields = fields(self);
+        let sized = |pointer: &String| {
+            let value = fields.remove(pointer).unwrap_or_default();
+            (pointer.len() + value.to_string().len(), pointer.clone(), value)
+        };
+        let mut values: Vec<_> = changed.iter().map(sized).collect();
+        values.sort_by_key(|(size, ..)| *size);
+        let mut left = MAX_OLD_VALUES;
+        let fitting = values.into_iter().map_while(|(size, pointer, value)| {
+            left = left.checked_sub(size)?;
+            Some((pointer, value))
+        });
+        OldValues(fitting.collect())
     }
 
     /// Returns whether an amendment moves the appointment: to another time or zone, or to another place.
@@ -90,6 +119,71 @@ mod tests {
             details["isPropertyAddressSame"] = json!(false);
         });
         assert!(!before.is_moved_by(&same));
+    }
+
+    /// Returns the old values, without what most pointers begin with.
+    fn old_values(before: &Order, after: &Order) -> Value {
+        let values = before.old_values(&before.fields_changed_by(after)).0.into_iter();
+        let short = |pointer: String| pointer.replace("/signingDetailsFormData", "");
+        Value::Object(values.map(|(pointer, value)| (short(pointer), value)).collect())
+    }
+
+    #[test]
+    fn old_values_are_those_that_a_read_showed() {
+        let filled = |request: &mut Value| {
+            let details = &mut request["signingDetailsFormData"];
+            details["invoiceFee"] = json!(150.25);
+            details["loanOfficer"] = json!({ "contact_name": " Ann " });
+        };
+        let before = order(filled);
+        for (name, value, expected) in [
+            ("city", json!("Austin"), json!({ "/city": "Dallas", "/signingCity": "Dallas" })),
+            ("lender", json!("A bank"), json!({ "/lender": null })),
+            ("invoiceFee", json!(0), json!({ "/invoiceFee": 150.25 })),
+            ("invoiceFee", Value::Null, json!({ "/invoiceFee": 150.25 })),
+            ("ronSigning", json!(true), json!({ "/ronSigning": false })),
+            ("loanOfficer", Value::Null, json!({ "/loanOfficer/contact_name": "Ann" })),
+            (
+                "specificTime",
+                json!("15:00"),
+                json!({ "/specificTime": "14:30", "/utcTimeDate": "2026-12-01T20:30:00Z" }),
+            ),
+        ] {
+            let after = order(|request| {
+                filled(request);
+                request["signingDetailsFormData"][name] = value.clone();
+            });
+            assert_eq!(old_values(&before, &after), expected, "{name}");
+        }
+    }
+
+    /// Short values remain beside one that is too long.
+    #[test]
+    fn old_values_have_a_greatest_size() {
+        let after = order(|request| request["signingDetailsFormData"]["city"] = json!("Austin"));
+        let members = "/signingDetailsFormData/city'Dallas'/signingDetailsFormData/signingCity'Dallas'\
+            /signingDetailsFormData/specialInstructions''";
+        let fitting = MAX_OLD_VALUES - members.len();
+        for (length, is_kept) in [(1, true), (fitting, true), (fitting + 1, false), (5_000, false)]
+        {
+            let before = order(|request| {
+                let details = &mut request["signingDetailsFormData"];
+                details["specialInstructions"] = json!("x".repeat(length));
+            });
+            let values = old_values(&before, &after);
+            assert_eq!(values["/signingCity"], "Dallas", "{length}");
+            let kept = values.get("/specialInstructions").map(|text| text.as_str().unwrap().len());
+            assert_eq!(kept, is_kept.then_some(length));
+        }
+    }
+
+    #[test]
+    fn old_values_are_read_as_they_were_stored_and_not_logged() {
+        let values = order(|_| ()).old_values(&["/signingDetailsFormData/city".to_owned()]);
+        assert_eq!(format!("{values:?}"), "OldValues(…)");
+        let stored = serde_json::to_string(&values).unwrap();
+        assert_eq!(stored, r#"{"/signingDetailsFormData/city":"Dallas"}"#);
+        assert_eq!(serde_json::from_str::<OldValues>(&stored).unwrap(), values);
     }
 
     #[test]

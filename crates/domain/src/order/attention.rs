@@ -43,13 +43,10 @@ impl Attention {
         Self::NoScanbacks,
     ];
 
-    /// The statuses of orders about which nothing is late. `SIGNED` is late for its scans only.
-    pub const NEVER: [OrderStatus; 4] = [
-        OrderStatus::ON_HOLD,
-        OrderStatus::DID_NOT_SIGN,
-        OrderStatus::COMPLETED,
-        OrderStatus::CANCELLED,
-    ];
+    /// The statuses of orders about which nothing is late. `SIGNED` is late for its scans only, and `ON_HOLD` for its
+    /// preparation only.
+    pub const NEVER: [OrderStatus; 3] =
+        [OrderStatus::DID_NOT_SIGN, OrderStatus::COMPLETED, OrderStatus::CANCELLED];
 
     /// Returns the code, in answers, filters and metrics.
     pub fn as_str(self) -> &'static str {
@@ -72,8 +69,10 @@ impl Attention {
         let StoredOrder { order, status, notary_id, notary, created_at, .. } = stored;
         let (starts, ends) = (order.appointment.starts(), order.appointment.ends());
         let is_open = *status != OrderStatus::SIGNED && !Self::NEVER.contains(status);
-        // An order that is entered after the fact needs no preparation.
-        let is_prepared = is_open && *created_at < ends;
+        let is_on_hold = *status == OrderStatus::ON_HOLD;
+        // An order that is entered after the fact needs no preparation, nor does one whose appointment has passed on
+        // hold.
+        let is_prepared = is_open && *created_at < ends && !(is_on_hold && now >= ends);
         let begins_within = |limit| starts - now < limit;
         let has_notary = notary_id.is_some() || notary.is_some();
         match self {
@@ -89,7 +88,7 @@ impl Attention {
             Self::NotFetched => {
                 is_prepared && counts.unfetched > 0 && begins_within(Duration::hours(1))
             }
-            Self::NoResult => is_open && now - ends >= Duration::hours(2),
+            Self::NoResult => is_open && !is_on_hold && now - ends >= Duration::hours(2),
             Self::NoScanbacks => {
                 let is_signed = *status == OrderStatus::SIGNED;
                 let needs_scans = order.signing.scanbacks_required && counts.signed == 0;
@@ -114,6 +113,16 @@ pub struct AttentionFilter {
 }
 
 impl AttentionFilter {
+    /// Returns whether an order that is not signed can have one of the codes.
+    pub fn asks_for_open(&self) -> bool {
+        self.codes.iter().any(|code| *code != Attention::NoScanbacks)
+    }
+
+    /// Returns whether a signed order can have one of the codes.
+    pub fn asks_for_signed(&self) -> bool {
+        self.codes.contains(&Attention::NoScanbacks)
+    }
+
     /// Returns whether an order has one of the codes.
     pub fn matches(&self, stored: &StoredOrder, counts: DocumentCounts) -> bool {
         self.codes.iter().any(|code| code.holds(stored, counts, self.now))
@@ -287,6 +296,36 @@ mod tests {
             let order = in_status(status.as_str(), false);
             for now in [STARTS - Duration::MINUTE, STARTS + Duration::weeks(9)] {
                 assert_eq!(Attention::of(&order, counts(2, 2, 0), now), []);
+            }
+        }
+    }
+
+    /// It is not late any more once its appointment has passed.
+    #[test]
+    fn order_on_hold_is_late_for_its_preparation_alone() {
+        let held = in_status("ON_HOLD", false);
+        let codes = |now| Attention::of(&held, counts(1, 1, 0), now);
+        assert_eq!(codes(STARTS - Duration::hours(24)), []);
+        let late = [Attention::Unassigned, Attention::NotFetched];
+        assert_eq!(codes(STARTS - Duration::hours(2)), late[..1]);
+        assert_eq!(codes(STARTS - TICK), late);
+        assert_eq!(codes(STARTS), []);
+        assert_eq!(codes(STARTS + Duration::weeks(1)), []);
+    }
+
+    #[test]
+    fn filter_tells_the_statuses_that_its_codes_need() {
+        for code in Attention::ALL {
+            let filter = AttentionFilter { codes: vec![code], now: STARTS + Duration::DAY };
+            for (status, is_asked) in
+                [("SIGNED", filter.asks_for_signed()), ("NEW", filter.asks_for_open())]
+            {
+                let order = order(|details| details["scanbacksRequired"] = json!(true));
+                let stored =
+                    StoredOrder { order, ..in_status(status, code == Attention::Unconfirmed) };
+                let number = usize::from(code != Attention::NoDocuments);
+                let papers = counts(number, number, 0);
+                assert_eq!(filter.matches(&stored, papers), is_asked, "{code:?} {status}");
             }
         }
     }

@@ -11,6 +11,7 @@ mod effects;
 mod erasure;
 mod hold;
 mod note;
+mod reason;
 mod refusal;
 mod status;
 mod withdraw;
@@ -23,6 +24,7 @@ pub use effects::{
 };
 pub use erasure::{Age, Due, Retained, erasure_event};
 pub use note::{MAX_NOTES, NewNote};
+pub use reason::NewReason;
 pub use refusal::Refusal;
 
 use time::OffsetDateTime;
@@ -47,6 +49,8 @@ pub enum OrderCommand {
     },
     /// Adds a note.
     AddNote(NewNote),
+    /// Says why the documents are not signed.
+    GiveReason(NewReason),
     /// Puts the order on hold, or ends its hold.
     Hold {
         /// The end of the hold; `None` ends it at once.
@@ -76,6 +80,7 @@ impl OrderCommand {
                 withdraw::decide(*kind, *position, precondition, before, now)
             }
             Self::AddNote(note) => note.decide(before, now).map(Some),
+            Self::GiveReason(new) => new.decide(before, now),
             Self::Hold { until } => Ok(Some(hold::decide(*until))),
             Self::EraseDocuments => erasure::decide(before, now),
         }

@@ -163,6 +163,9 @@ pub struct ChangedOrder {
     pub notary_id: Option<i64>,
     /// The side that made it.
     pub actor: Actor,
+    /// Whether it is only a new reason why the documents are not signed: status and notary stay.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub only_reason: bool,
 }
 
 impl ChangedOrder {
@@ -205,8 +208,8 @@ pub struct NoteThen {
 }
 
 impl MailContent {
-    /// Returns the content of one mail with the news of both: the values before the first change, and all
-    /// documents or notes. `None` if they do not belong together, or are too much.
+    /// Returns the content of one mail with the news of both: the values before the first change, all
+    /// documents or notes, and the last notary. `None` if they do not belong together, or are too much.
     pub(crate) fn joined(&self, later: &Self) -> Option<Self> {
         match (self, later) {
             (Self::Previous(_), Self::Previous(_)) => return Some(self.clone()),
@@ -214,6 +217,8 @@ impl MailContent {
                 let all: BTreeSet<u32> = first.iter().chain(later).copied().collect();
                 return Some(Self::Documents(all.into_iter().collect()));
             }
+            // The mail names the notary of now.
+            (Self::Notary(_), Self::Notary(_)) => return Some(later.clone()),
             _ => {}
         }
         let (first, later) = (self.notes(), later.notes());

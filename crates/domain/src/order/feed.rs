@@ -11,24 +11,28 @@ use super::{OrderId, SigningServiceId};
 pub const OTHER_KINDS: [&str; 3] = ["documents_added", "note_added", "erased"];
 
 /// A place in the feed. It depends on nothing but identifiers and numbers that are stored, so it stays valid in a
-/// copy of the database.
+/// copy of the database, unless it lies behind what the copy has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FeedCursor {
     /// The creations of orders up to this identifier lie before.
     pub created: OrderId,
     /// The other changes up to this number lie before.
     pub changed: i64,
+    /// The epoch in which the place was given. A database that was restored or copied begins another one, because it
+    /// gives identifiers and numbers again.
+    pub epoch: i64,
 }
 
 impl FeedCursor {
     /// Before the oldest change.
-    pub const START: Self = Self { created: OrderId(0), changed: 0 };
+    pub const START: Self = Self { created: OrderId(0), changed: 0, epoch: 0 };
 }
 
-/// Writes `17-42`. Clients need not know what it means.
+/// Writes `17-42`, or `17-42-1764504000000` in a later epoch than the first. Clients need not know what it means.
 impl fmt::Display for FeedCursor {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}-{}", self.created.0, self.changed)
+        write!(formatter, "{}-{}", self.created.0, self.changed)?;
+        if self.epoch == 0 { Ok(()) } else { write!(formatter, "-{}", self.epoch) }
     }
 }
 
@@ -41,12 +45,14 @@ impl FromStr for FeedCursor {
     type Err = NoFeedCursor;
 
     fn from_str(text: &str) -> Result<Self, NoFeedCursor> {
-        let (created, changed) = text.split_once('-').ok_or(NoFeedCursor)?;
+        let (created, rest) = text.split_once('-').ok_or(NoFeedCursor)?;
+        let (changed, epoch) = rest.split_once('-').unwrap_or((rest, "0"));
         let number = |text: &str| {
             let number = text.parse::<i64>().ok().filter(|number| *number >= 0);
             number.ok_or(NoFeedCursor)
         };
-        let cursor = Self { created: OrderId(number(created)?), changed: number(changed)? };
+        let (created, changed) = (OrderId(number(created)?), number(changed)?);
+        let cursor = Self { created, changed, epoch: number(epoch)? };
         if cursor.to_string() == text { Ok(cursor) } else { Err(NoFeedCursor) }
     }
 }
@@ -167,7 +173,7 @@ mod tests {
     }
 
     fn place(created: i64, changed: i64) -> FeedCursor {
-        FeedCursor { created: OrderId(created), changed }
+        FeedCursor { created: OrderId(created), changed, epoch: 0 }
     }
 
     /// Returns the place behind each entry.
@@ -177,10 +183,17 @@ mod tests {
 
     #[test]
     fn cursor_is_read_back_from_its_text() {
-        for cursor in [FeedCursor::START, place(17, 42), place(i64::MAX, i64::MAX)] {
+        let later = FeedCursor { epoch: 7, ..place(17, 42) };
+        let last = FeedCursor { epoch: i64::MAX, ..place(i64::MAX, i64::MAX) };
+        for cursor in [FeedCursor::START, place(17, 42), later, place(i64::MAX, i64::MAX), last] {
             assert_eq!(cursor.to_string().parse(), Ok(cursor));
         }
-        for text in ["", "-", "1", "1-", "-1-2", "1--2", "1-2-3", "01-2", "+1-2", " 1-2", "1-x"] {
+        assert_eq!("17-42".parse(), Ok(place(17, 42)), "before there were epochs");
+        assert_eq!(later.to_string(), "17-42-7");
+        for text in [
+            "", "-", "1", "1-", "-1-2", "1--2", "1-2-", "1-2-0", "1-2-03", "1-2-3-4", "01-2",
+            "+1-2", " 1-2", "1-x",
+        ] {
             assert_eq!(text.parse::<FeedCursor>(), Err(NoFeedCursor), "{text}");
         }
         assert!("9223372036854775808-1".parse::<FeedCursor>().is_err());

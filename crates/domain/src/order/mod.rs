@@ -20,6 +20,7 @@ mod stored;
 mod text;
 mod upsert;
 
+pub use amendment::{MAX_OLD_VALUES, OldValues};
 pub use change::{
     AddedRange, Due, MAX_NOTES, MAX_TOLD, OrderBefore, OrderCommand, OrderEffects, Refusal,
     Retained,
@@ -30,7 +31,7 @@ pub use record::hh_mm;
 pub use request::OrderRequest;
 pub use stored::{
     Actor, ChangeKind, DocumentId, Names, Notary, Note, OrderChange, OrderStatus, READ_HISTORY,
-    READ_NOTE_BYTES, READ_NOTES, StoredOrder, after, fitting_notes,
+    READ_NOTE_BYTES, READ_NOTES, StoredOrder, after, fitting_notes, reason_of,
 };
 pub use text::{FileNumber, MAX_NOTE, MAX_REASON, MAX_STATUS};
 pub use upsert::Upsert;

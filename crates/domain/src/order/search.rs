@@ -36,6 +36,9 @@ pub struct SearchedWord {
     pub folded: String,
     /// The word in lower case, as version 0.1.0 stores texts.
     pub lowercase: String,
+    /// Whether its parts are joined by dashes or slashes. It is then found also in a text without its blanks: texts
+    /// may have blanks in their place.
+    pub is_joined: bool,
 }
 
 impl SearchedText {
@@ -53,7 +56,8 @@ impl SearchedText {
         let mut words: Vec<SearchedWord> = Vec::new();
         for word in line.split(is_between_words) {
             let folded = without_country(folded(word));
-            let word = SearchedWord { folded, lowercase: lowercase(word) };
+            let is_joined = has_parts(word, is_joint);
+            let word = SearchedWord { folded, lowercase: lowercase(word), is_joined };
             if !word.folded.is_empty() && !words.contains(&word) {
                 words.push(word);
             }
@@ -84,7 +88,10 @@ fn without_country(mut word: String) -> String {
 
 /// A part of a name to search for.
 #[derive(Clone, PartialEq, Eq)]
-pub struct SearchedName(String);
+pub struct SearchedName {
+    folded: String,
+    is_joined: bool,
+}
 
 impl SearchedName {
     /// Reads a text of up to 200 characters.
@@ -98,12 +105,19 @@ impl SearchedName {
         if name.is_empty() {
             return Err((ViolationCode::Blank, "must have letters or digits".into()));
         }
-        Ok(Self(name))
+        let is_joined = has_parts(&line, |c| is_joint(c) || is_between_words(c));
+        Ok(Self { folded: name, is_joined })
     }
 
-    /// Returns the text as [`notary_text`] has it.
-    pub fn as_str(&self) -> &str {
-        &self.0
+    /// Returns the text as [`notary_text`] has it; `None` if it has parts: see [`Self::joined`].
+    pub fn folded(&self) -> Option<&str> {
+        (!self.is_joined).then_some(&*self.folded)
+    }
+
+    /// Returns the text without the blanks between its parts, if it has parts. The name may have dashes in their
+    /// place, or blanks in place of dashes.
+    pub fn joined(&self) -> Option<String> {
+        self.is_joined.then(|| self.folded.replace(' ', ""))
     }
 }
 
@@ -178,6 +192,16 @@ pub fn notary_text(Notary { name, phone, email }: &Notary) -> String {
 /// Returns whether a character stands between two words.
 fn is_between_words(c: char) -> bool {
     c.is_whitespace() || matches!(c, ',' | ';')
+}
+
+/// Returns whether a character joins two parts of a word: a dash or a slash.
+fn is_joint(c: char) -> bool {
+    matches!(c, '-' | '/' | '\u{2010}'..='\u{2015}' | '\u{2212}')
+}
+
+/// Returns whether letters or digits stand on both sides of a joint.
+fn has_parts(text: &str, is_joint: impl Fn(char) -> bool) -> bool {
+    text.split(is_joint).filter(|part| part.chars().any(char::is_alphanumeric)).count() > 1
 }
 
 /// Returns the letters and digits of a text without accents, in lower case, with one blank between words. An `@`
@@ -273,7 +297,54 @@ mod tests {
     fn finds(order: &Order, text: &str) -> bool {
         let found = searched_text(order);
         let searched = SearchedText::parse(text.to_owned()).unwrap();
-        searched.words().iter().all(|word| found.contains(&word.folded))
+        let is_found = |word: &SearchedWord| {
+            let is_joined = || word.is_joined && found.replace(' ', "").contains(&word.folded);
+            found.contains(&word.folded) || is_joined()
+        };
+        searched.words().iter().all(is_found)
+    }
+
+    fn order_with(members: &[(&str, &str)]) -> Box<Order> {
+        let mut request = minimal_request();
+        for (member, value) in members {
+            request["signingDetailsFormData"][*member] = json!(value);
+        }
+        let request: OrderRequest = serde_json::from_value(request).unwrap();
+        request.parse().unwrap().order
+    }
+
+    #[test]
+    fn dashes_slashes_and_blanks_between_parts_are_alike() {
+        for (stored, asked) in [
+            ("Mary Smith Jones", "smith-jones"),
+            ("Mary Smith-Jones", "smith jones"),
+            ("Mary Smith-Jones", "smith-jones"),
+            ("Mary Smith\u{2013}Jones", "smith/jones"),
+            ("Mary Smith-Jones Lee", "smith-jones-lee"),
+            ("Mary Smith/Jones", "mary smith\u{2011}jones"),
+        ] {
+            assert!(finds(&order_with(&[("signerName", stored)]), asked), "{stored}: {asked}");
+        }
+        for (stored, asked) in [
+            ("GF-2026-114", "gf 2026 114"),
+            ("GF 2026 114", "GF-2026-114"),
+            ("GF 2026-114", "gf/2026/114"),
+            ("GF-2026-114", "GF-2026-114"),
+        ] {
+            assert!(finds(&order_with(&[("fileNumber", stored)]), asked), "{stored}: {asked}");
+        }
+        // The parts stand side by side, so numbers stay precise.
+        let order = order_with(&[
+            ("signerName", "Jones Smith"),
+            ("signerPhone", "214-555-0134"),
+            ("fileNumber", "114-2026"),
+        ]);
+        for text in ["214-555-0134", "(214) 555-0134", "555-0134", "75201"] {
+            assert!(finds(&order, text), "{text}");
+        }
+        for text in ["smith-jones", "555-214-0134", "2026-114", "0134-555"] {
+            assert!(!finds(&order, text), "{text}");
+        }
     }
 
     #[test]
@@ -383,7 +454,14 @@ mod tests {
     #[test]
     fn searched_name_is_folded() {
         let name = |sent: &str| SearchedName::parse(sent.to_owned());
-        assert_eq!(name(" O’B ").unwrap().as_str(), "ob");
+        let forms = |sent| {
+            let name = name(sent).unwrap();
+            (name.folded().map(str::to_owned), name.joined())
+        };
+        assert_eq!(forms(" O’B "), (Some("ob".to_owned()), None));
+        for sent in ["Smith-Jo", "smith jo", "smith / jo"] {
+            assert_eq!(forms(sent), (None, Some("smithjo".to_owned())), "{sent}");
+        }
         assert_eq!(name("-").unwrap_err().0, ViolationCode::Blank);
         assert_eq!(name(&"a".repeat(201)).unwrap_err().0, ViolationCode::TooLong);
     }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use time::{Duration, OffsetDateTime};
 
-use super::{EmailAddress, MAX_STATUS, Order, OrderId};
+use super::{EmailAddress, MAX_STATUS, OldValues, Order, OrderId};
 use crate::{
     api_key::{ApiKeyId, ClientId, Party},
     document::{DocumentKind, StoredDocument},
@@ -203,6 +203,8 @@ pub struct OrderChange {
     pub at: OffsetDateTime,
     /// Its kind and values.
     pub kind: ChangeKind,
+    /// What the changed fields were before; `None` for other kinds, and for changes by version 0.1.0.
+    pub before: Option<OldValues>,
     /// The status after it.
     pub status: OrderStatus,
     /// The notary after it.
@@ -220,7 +222,7 @@ impl OrderChange {
     pub fn created(at: OffsetDateTime) -> Self {
         let (status, actor) = (OrderStatus::NEW, Actor::Client);
         let kind = ChangeKind::Created;
-        Self { at, kind, status, notary_id: None, actor, reason: None, by: None }
+        Self { at, kind, before: None, status, notary_id: None, actor, reason: None, by: None }
     }
 }
 
@@ -334,6 +336,19 @@ pub struct StoredOrder {
     pub updated_at: OffsetDateTime,
 }
 
+/// Returns the changes since an order has its status, the newest first, from a history that is sorted by time.
+fn of_status<'a>(
+    changes: &'a [OrderChange],
+    status: &'a OrderStatus,
+) -> impl Iterator<Item = &'a OrderChange> {
+    changes.iter().rev().take_while(move |change| change.status == *status)
+}
+
+/// Returns the last reason of the status that an order has, from its history.
+pub fn reason_of<'a>(changes: &'a [OrderChange], status: &'a OrderStatus) -> Option<&'a str> {
+    of_status(changes, status).find_map(|change| change.reason.as_deref())
+}
+
 impl StoredOrder {
     /// Returns the documents of a kind, by position.
     pub fn documents_of(&self, kind: DocumentKind) -> &[StoredDocument] {
@@ -366,20 +381,21 @@ impl StoredOrder {
     /// Returns whether the signing service has confirmed an appointment that the client has changed since: the
     /// client's change has made the order `ASSIGNED`, and it is so still. Needs the history.
     pub fn must_be_confirmed_again(&self) -> bool {
-        let is_by_client = |change: &OrderChange| change.actor == Actor::Client;
-        self.status == OrderStatus::ASSIGNED && self.status_change().is_some_and(is_by_client)
+        self.must_be_confirmed_again_since().is_some()
     }
 
-    /// Returns the reason of the change that gave the order its status. Needs the history.
+    /// Returns when the client's change ended the confirmation; `None` if the appointment need not be confirmed again.
+    /// Needs the history.
+    pub fn must_be_confirmed_again_since(&self) -> Option<OffsetDateTime> {
+        let of_status = of_status(&self.changes, &self.status);
+        let first = of_status.last().filter(|first| first.kind == ChangeKind::Status)?;
+        let is_ended = self.status == OrderStatus::ASSIGNED && first.actor == Actor::Client;
+        is_ended.then_some(first.at)
+    }
+
+    /// Returns the last reason of the status that the order has. Needs the history.
     pub fn reason_of_status(&self) -> Option<&str> {
-        self.status_change()?.reason.as_deref()
-    }
-
-    /// Returns the change that gave the order its status; `None` if the history does not go back so far.
-    fn status_change(&self) -> Option<&OrderChange> {
-        let has_status = |change: &&OrderChange| change.status == self.status;
-        let first = self.changes.iter().rev().take_while(has_status).last();
-        first.filter(|first| first.kind == ChangeKind::Status)
+        reason_of(&self.changes, &self.status)
     }
 
     /// Returns the name of the order in the `UID` of its calendar files, and in the `References` of its mails, which
@@ -431,20 +447,25 @@ mod tests {
 
     /// Also after another notary was named.
     #[test]
-    fn reason_of_a_status_is_that_of_the_change_that_set_it() {
+    fn reason_of_a_status_is_the_last_since_it_was_set() {
         let change = |status: OrderStatus, reason: Option<&str>| OrderChange {
             kind: ChangeKind::Status,
             status,
             reason: reason.map(str::to_owned),
             ..OrderChange::created(OffsetDateTime::UNIX_EPOCH)
         };
-        let not_signed = || change(OrderStatus::DID_NOT_SIGN, Some("ill"));
+        let told = |reason| change(OrderStatus::DID_NOT_SIGN, Some(reason));
+        let not_signed = || told("ill");
+        let assigned = || change(OrderStatus::ASSIGNED, None);
         let renamed = || change(OrderStatus::DID_NOT_SIGN, None);
         let cancelled = || change(OrderStatus::CANCELLED, None);
         for (changes, expected) in [
             (vec![], None),
             (vec![not_signed()], Some("ill")),
             (vec![not_signed(), renamed()], Some("ill")),
+            (vec![renamed(), not_signed()], Some("ill")),
+            (vec![not_signed(), told("late")], Some("late")),
+            (vec![not_signed(), assigned(), renamed()], None),
             (vec![not_signed(), cancelled()], None),
         ] {
             let status = changes.last().map(|last| last.status.clone());

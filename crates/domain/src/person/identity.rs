@@ -30,11 +30,18 @@ pub struct PendingLogin {
     pub nonce: String,
     /// The code verifier of PKCE (RFC 7636): 43 to 128 characters.
     pub verifier: String,
+    /// Whether the person signs in again: a session that the provider still has is not enough.
+    pub is_again: bool,
 }
 
 impl PendingLogin {
     /// Returns the values of a new login.
-    pub fn random(provider: &str, redirect_uri: &str, entropy: &dyn Entropy) -> Self {
+    pub fn random(
+        provider: &str,
+        redirect_uri: &str,
+        is_again: bool,
+        entropy: &dyn Entropy,
+    ) -> Self {
         let [state, nonce, first, second] =
             [(); 4].map(|()| Token::random(entropy).expose().to_owned());
         Self {
@@ -43,6 +50,7 @@ impl PendingLogin {
             state,
             nonce,
             verifier: first + &second,
+            is_again,
         }
     }
 }
@@ -54,8 +62,8 @@ mod tests {
 
     #[test]
     fn verifier_has_the_length_of_pkce_and_all_values_differ() {
-        let login =
-            PendingLogin::random("entra", "https://a.example/cb", &CountingEntropy::default());
+        let entropy = CountingEntropy::default();
+        let login = PendingLogin::random("entra", "https://a.example/cb", false, &entropy);
         assert!((43..=128).contains(&login.verifier.len()));
         assert_ne!(login.state, login.nonce);
         assert!(!login.verifier.contains(&login.state));

@@ -7,6 +7,7 @@ use crate::{
     access::{Access, AccessId, PublicAccessId, RunId},
     api_key::{ApiKeyId, Owner},
     order::OrderId,
+    person::Doer,
     ports::{MaybeErased, StoreError},
 };
 
@@ -17,8 +18,8 @@ pub struct AccessFilter {
     pub order: Option<OrderId>,
     /// Only accesses since this instant.
     pub since: Option<OffsetDateTime>,
-    /// Only accesses of this key.
-    pub key: Option<ApiKeyId>,
+    /// Only accesses by this key or person.
+    pub by: Option<Doer>,
     /// Only accesses of this address.
     pub address: Option<IpAddr>,
 }

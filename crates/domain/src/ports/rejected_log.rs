@@ -6,7 +6,7 @@ use time::OffsetDateTime;
 use super::StoreError;
 use crate::{api_key::ApiKeyId, rejected::Rejected};
 
-/// When the mail of a key about its rejected requests may be claimed.
+/// When the mail of a contact about rejected requests of its keys may be claimed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MailClaim {
     /// The current instant.
@@ -35,21 +35,22 @@ pub trait RejectedLog: Send + Sync {
         after: OffsetDateTime,
     ) -> Result<BTreeMap<String, u64>, StoreError>;
 
-    /// Claims the mail of a key that has a contact and untold requests, the longest waiting first. Returns `None` if
-    /// there is none whose last claim has ended. Of concurrent calls of any processes, one gets a key.
+    /// Claims the mail of the contact of a key with untold requests, the longest waiting first. Returns all keys with
+    /// this contact, whatever its letter case, by identifier; none if there is no contact whose last claims have
+    /// ended. Of concurrent calls of any processes, one gets a contact.
     ///
     /// A claim that ends later than two hours from now was made while a clock was wrong, and does not count.
-    async fn claim_mail(&self, claim: MailClaim) -> Result<Option<ApiKeyId>, StoreError>;
+    async fn claim_mail(&self, claim: MailClaim) -> Result<Vec<ApiKeyId>, StoreError>;
 
-    /// Returns up to `limit` counts of a key with untold requests, the oldest first. Their number is that of the
+    /// Returns up to `limit` counts of keys with untold requests, the oldest first. Their number is that of the
     /// untold ones.
-    async fn untold(&self, key: ApiKeyId, limit: usize) -> Result<Vec<Rejected>, StoreError>;
+    async fn untold(&self, keys: &[ApiKeyId], limit: usize) -> Result<Vec<Rejected>, StoreError>;
 
-    /// Ends a claim in one atomic, durable step: the requests of these counts are told, and the next mail of the key
-    /// is not claimed before `next`.
+    /// Ends a claim in one atomic, durable step: the requests of these counts are told, and the next mail about the
+    /// keys is not claimed before `next`.
     async fn end_claim(
         &self,
-        key: ApiKeyId,
+        keys: &[ApiKeyId],
         told: &[Rejected],
         next: OffsetDateTime,
     ) -> Result<(), StoreError>;

@@ -10,7 +10,7 @@ use crate::{
     order::{
         Actor, FileNumber, Order, OrderBefore, OrderCommand, OrderId, OrderRequest, OrderStatus,
         ParsedOrder, Refusal, SigningServiceId,
-        change::Amendment,
+        change::{Amendment, NewReason},
         change_request::{CancelRequest, ChangeRequest},
     },
     person::Caller,
@@ -74,8 +74,8 @@ impl Changer {
 }
 
 impl ChangeOrder {
-    /// Sets the status and the notary of an order, and returns it. A request that changes nothing leaves
-    /// no trace.
+    /// Sets the status and the notary of an order, and returns it. A reason why the documents are not signed may be
+    /// given later, or another one. A request that changes nothing leaves no trace.
     ///
     /// # Errors
     /// - [`OrderError::Changed`]: the precondition is false.
@@ -97,7 +97,44 @@ impl ChangeOrder {
         }
         let found = changer.find(&*self.reader, id).await?;
         let before = OrderBefore::of(&found.stored);
-        unchanged(found, request.decide(&before, precondition))
+        match (request.decide(&before, precondition), &request.reason) {
+            (Ok(false), Some(reason)) if is_to(request, &OrderStatus::DID_NOT_SIGN) => {
+                let command = OrderCommand::GiveReason(NewReason {
+                    actor: changer.actor,
+                    reason: reason.clone(),
+                    precondition: precondition.clone(),
+                });
+                self.give_reason(&changer, id, command).await
+            }
+            (decision, _) => unchanged(found, decision),
+        }
+    }
+
+    /// Stores why the documents of an order are not signed, unless it has this reason. Returns the order.
+    async fn give_reason(
+        &self,
+        changer: &Changer,
+        id: OrderId,
+        command: OrderCommand,
+    ) -> Result<ListedOrder, OrderError> {
+        let request = OrderCommandRequest {
+            owner: Some(changer.owner),
+            order: id,
+            command,
+            at: self.clock.now(),
+            idempotent_request: None,
+            access: changer.access.as_ref().map(BegunAccess::done),
+        };
+        match self.orders.change(&request).await? {
+            Changed::ReasonGiven => {}
+            other => return Err(other.unexpected().into()),
+        }
+        let found = changer.find(&*self.reader, id).await?;
+        if found.stored.status == OrderStatus::DID_NOT_SIGN {
+            Ok(found)
+        } else {
+            Err(OrderError::contended())
+        }
     }
 
     /// Replaces what the client has said of an order, and returns it with the names of the `utc…` fields
@@ -279,6 +316,11 @@ pub(super) fn add_immutable(
             violations.push(violation);
         }
     }
+}
+
+/// Returns whether a request sets a status.
+fn is_to(request: &ChangeRequest, status: &OrderStatus) -> bool {
+    request.status.as_ref() == Some(status)
 }
 
 /// Returns the outcome of a change that was not stored. If the rules permit it now, another request has

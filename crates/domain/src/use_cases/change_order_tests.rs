@@ -95,6 +95,36 @@ async fn change_that_changes_nothing_returns_the_order() {
     }
 }
 
+/// The status stays.
+#[tokio::test]
+async fn reason_of_a_signing_without_signatures_is_given_later() {
+    for (text, reason, is_given) in [
+        ("DID_NOT_SIGN", Some("ill"), true),
+        ("DID_NOT_SIGN", None, false),
+        ("ON_HOLD", Some("ill"), false),
+    ] {
+        let (mut use_case, _) = use_case(order(text), false);
+        let mut orders = MockOrderRepo::new();
+        orders.expect_update().returning(|_| Ok(None));
+        orders.expect_change().times(usize::from(is_given)).returning(|request| {
+            let new = NewReason {
+                actor: Actor::Service,
+                reason: "ill".to_owned(),
+                precondition: OrderPrecondition::NONE,
+            };
+            assert_eq!(request.command, OrderCommand::GiveReason(new));
+            assert_eq!((request.owner, request.order), (Some(SERVICE.owner), ID));
+            Ok(Changed::ReasonGiven)
+        });
+        use_case.orders = Arc::new(orders);
+        let reason = reason.map(str::to_owned);
+        let request =
+            ChangeRequest { status: Some(status(text)), reason, ..ChangeRequest::default() };
+        let changed = use_case.change(SERVICE, ID, &request, &OrderPrecondition::NONE).await;
+        assert_eq!(changed.unwrap(), order(text).into());
+    }
+}
+
 #[tokio::test]
 async fn unexpected_version_is_not_changed() {
     let seen = order("NEW").updated_at;

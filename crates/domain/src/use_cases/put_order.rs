@@ -6,11 +6,11 @@ use crate::{
     api_key::Owner,
     idempotency::{Answered, Attempt},
     order::{
-        ChangeKind, OrderId, OrderRequest, OrderStatus, ParsedOrder, Refusal, StoredOrder, Upsert,
-        change::Amendment,
+        OrderChange, OrderId, OrderRequest, ParsedOrder, READ_HISTORY, Refusal, StoredOrder,
+        Upsert, change::Amendment,
     },
     person::Caller,
-    ports::{Cursor, ListFilter, ListedOrder, PageQuery, WriteError},
+    ports::{Cursor, HistoryQuery, ListedOrder, WriteError},
     precondition::OrderPrecondition,
     use_cases::{
         accesses::recorder::BegunAccess,
@@ -133,13 +133,8 @@ impl PutOrder {
     }
 
     async fn decide(&self, owner: Owner, file_number: &str) -> Result<Upsert, OrderError> {
-        let file_number = Some(file_number.to_owned());
-        let filter = ListFilter { file_number, ..ListFilter::default() };
-        let query = PageQuery { filter, limit: 1, cursor: Cursor::Newest };
-        let page = self.change.reader.page(owner, &query).await?;
-        let newest = page.and_then(|page| page.items.into_iter().next());
-        let newest = newest.as_ref().map(|order| (order.stored.id, &order.stored.status));
-        Ok(Upsert::decide(newest))
+        let newest = self.change.reader.newest(owner, file_number).await?;
+        Ok(Upsert::decide(newest.as_ref().map(|(id, status)| (*id, status))))
     }
 
     /// Changes an order. Returns `None` if it takes no changes any more.
@@ -206,9 +201,11 @@ impl PutOrder {
             let created = self.create.repeated(answered, attempt, sent).await;
             return created.map(Box::new).map(PutOutcome::Created);
         };
-        let owner = attempt.claim.key.owner;
-        let found = self.change.reader.order(owner, answered.order_id).await?;
-        let mut order = as_of(OrderError::unless_erased(found)?, at);
+        let (reader, owner) = (&self.change.reader, attempt.claim.key.owner);
+        let found = reader.with_documents(owner, answered.order_id).await?;
+        let found = OrderError::unless_erased(found)?;
+        let change = self.change_at(owner, found.id, at).await?;
+        let mut order = as_of(found, &change, at);
         if let Some(mut sent) = sent {
             // As it was stored: the client may write it otherwise.
             sent.file_number = order.stored.order.file_number.clone();
@@ -216,6 +213,27 @@ impl PutOrder {
         }
         let (order, utc_disagreements) = (Box::new(order), Vec::new());
         Ok(PutOutcome::Changed { order, utc_disagreements, replayed: true })
+    }
+
+    /// Returns the newest entry of the history of an order at an instant, however many came later.
+    async fn change_at(
+        &self,
+        owner: Owner,
+        id: OrderId,
+        at: OffsetDateTime,
+    ) -> Result<OrderChange, OrderError> {
+        let mut query = HistoryQuery { limit: READ_HISTORY, cursor: Cursor::Newest };
+        loop {
+            let page = self.change.reader.history(owner, id, &query).await?;
+            let page = OrderError::unless_erased(page)?.ok_or_else(OrderError::contended)?;
+            let oldest = page.items.last().map(|entry| entry.id);
+            if let Some(entry) = page.items.into_iter().find(|entry| entry.change.at <= at) {
+                return Ok(entry.change);
+            }
+            // The oldest entry is the creation, which is not later than a change.
+            let oldest = oldest.filter(|_| page.has_older).ok_or_else(OrderError::contended)?;
+            query.cursor = Cursor::OlderThan(oldest);
+        }
     }
 }
 
@@ -233,27 +251,16 @@ fn note(access: &BegunAccess, outcome: &Result<PutOutcome, OrderError>) {
     }
 }
 
-/// Returns the order as it was at an instant, but for the client's data. The history tells the status, and who the
-/// notary was only by number. A document that was withdrawn since does not count.
-fn as_of(mut order: StoredOrder, at: OffsetDateTime) -> ListedOrder {
-    order.changes.retain(|change| change.at <= at);
-    let (status, notary_id) = order
-        .changes
-        .last()
-        .map_or((OrderStatus::NEW, None), |change| (change.status.clone(), change.notary_id));
-    if notary_id != order.notary_id {
+/// Returns the order as it was at the instant of its version, but for the client's data. The newest entry of its history
+/// then tells the status, and who the notary was only by number. A document that was withdrawn since does not count.
+fn as_of(mut order: StoredOrder, change: &OrderChange, at: OffsetDateTime) -> ListedOrder {
+    if change.notary_id != order.notary_id {
         order.notary = None;
     }
-    (order.status, order.notary_id) = (status, notary_id);
+    (order.status, order.notary_id) = (change.status.clone(), change.notary_id);
     order.documents.retain(|document| document.created_at <= at);
     order.signed_documents.retain(|document| document.created_at <= at);
-    // The retention changes no version.
-    let of_people = order.changes.iter().filter(|it| it.kind != ChangeKind::DocumentsErased);
-    let noted = order.notes.iter().map(|note| note.at);
-    let added = order.documents.iter().map(|document| document.created_at);
-    let versions = of_people.map(|change| change.at).chain(noted).chain(added);
-    let last = versions.filter(|version| *version <= at).max();
-    order.updated_at = last.unwrap_or(order.created_at);
+    order.updated_at = at;
     order.into()
 }
 

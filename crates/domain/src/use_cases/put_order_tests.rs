@@ -11,8 +11,8 @@ use crate::{
     access::{AccessFacts, AccessKind, RunId},
     duplicate_window::DuplicateWindow,
     idempotency::{Fingerprint, KeyUse},
-    order::{Actor, Note, OrderChange, OrderCommand},
-    ports::{Changed, MaybeErased, NewOrder, OrderCommandRequest, Page},
+    order::{Actor, ChangeKind, OrderChange, OrderCommand, OrderStatus},
+    ports::{Changed, HistoryEntry, HistoryId, MaybeErased, NewOrder, OrderCommandRequest, Page},
     request::ViolationCode,
     test_support::{
         Mocks, access_facts, api_key, attempt, clock, document, minimal_request, stored_order,
@@ -78,12 +78,11 @@ fn with(
     changes: Outcomes<()>,
 ) -> (PutOrder, Seen) {
     let newest: Mutex<VecDeque<_>> = Mutex::new(newest.into());
-    mocks.reader.expect_page().returning(move |_, query| {
-        assert_eq!((query.filter.file_number.as_deref(), query.limit), (Some("REFI-1"), 1));
+    mocks.reader.expect_newest().returning(move |_, file_number| {
+        assert_eq!(file_number, "REFI-1");
         let mut newest = newest.lock().unwrap();
         let found = if newest.len() > 1 { newest.pop_front() } else { newest.front().cloned() };
-        let items = found.flatten().map(ListedOrder::from).into_iter().collect();
-        Ok(Some(Page { items, has_older: false, has_newer: false, stopped_at: None }))
+        Ok(found.flatten().map(|order| (order.id, order.status)))
     });
     mocks
         .reader
@@ -276,23 +275,38 @@ fn in_use(answered: Answered) -> WriteError {
 
 fn entry(at: OffsetDateTime, status: OrderStatus, notary_id: Option<i64>) -> OrderChange {
     let (kind, actor) = (ChangeKind::Status, Actor::Service);
-    OrderChange { at, kind, status, notary_id, actor, reason: None, by: None }
+    OrderChange { kind, status, notary_id, actor, ..OrderChange::created(at) }
 }
 
-/// Order 7 was assigned, then changed by the request, and cancelled and noted since.
+/// Order 7 was assigned, then changed by the request, and assigned again and again since, and cancelled. Its history has
+/// more than two pages.
 fn mocks_of_changed() -> Mocks {
     let mut mocks = Mocks::default();
-    mocks.reader.expect_order().returning(|_, id| {
+    mocks.reader.expect_with_documents().returning(|_, id| {
         let mut found = order(id.0, "CANCELLED");
         found.documents = vec![document("a", EARLIER), document("b", NOW)];
-        found.changes = vec![
-            entry(NOW - Duration::MINUTE, OrderStatus::ASSIGNED, Some(5)),
-            entry(NOW, OrderStatus::CANCELLED, None),
-        ];
-        found.notes = vec![Note { at: NOW, author: Actor::Client, text: "a".to_owned(), by: None }];
         found.updated_at = NOW;
         found.order.signing.lender = Some("Another bank".to_owned());
         Ok(Some(MaybeErased::Whole(found)))
+    });
+    let mut history = vec![
+        entry(EARLIER, OrderStatus::NEW, None),
+        entry(NOW - Duration::MINUTE, OrderStatus::ASSIGNED, Some(5)),
+    ];
+    history.extend((0..250).map(|notary| entry(NOW, OrderStatus::ASSIGNED, Some(notary))));
+    history.push(entry(NOW, OrderStatus::CANCELLED, None));
+    mocks.reader.expect_history().returning(move |_, _, query| {
+        let end = match query.cursor {
+            Cursor::Newest => history.len(),
+            Cursor::OlderThan(entry) => usize::try_from(entry.0).unwrap(),
+            Cursor::NewerThan(_) => panic!("{query:?}"),
+        };
+        let begin = end.saturating_sub(query.limit);
+        let entries = (0..).map(HistoryId).zip(history.clone()).skip(begin).take(end - begin);
+        let entries = entries.map(|(id, change)| HistoryEntry { id, change });
+        let items: Vec<_> = entries.collect::<Vec<_>>().into_iter().rev().collect();
+        let page = Page { items, has_older: begin > 0, has_newer: true, stopped_at: None };
+        Ok(Some(MaybeErased::Whole(Some(page))))
     });
     mocks
 }

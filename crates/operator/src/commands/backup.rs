@@ -13,9 +13,9 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-use adapter_sqlite::{DatabaseCopy, Totals};
+use adapter_sqlite::{CopiedDocument, DatabaseCopy, Totals};
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
-use domain::document::{ObjectKey, Sha256Digest, StoredDocument};
+use domain::document::Sha256Digest;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
@@ -206,9 +206,8 @@ fn copy_documents(
             break;
         }
         for document in page {
-            let Some(key) = &document.key else { continue };
-            key.as_str().clone_into(&mut last);
-            if before.remove(&last) || copy_document(key, &document, from, to, &mut folders)? {
+            document.key.as_str().clone_into(&mut last);
+            if before.remove(&last) || copy_document(&document, from, to, &mut folders)? {
                 copied.insert(last.clone());
             } else {
                 missing.push(last.clone());
@@ -228,13 +227,13 @@ fn copy_documents(
 /// Copies a document, and creates its folder below `to` unless it is in the set. Returns `false` if it is
 /// missing.
 fn copy_document(
-    key: &ObjectKey,
-    document: &StoredDocument,
+    document: &CopiedDocument,
     from: &Path,
     to: &Path,
     folders: &mut BTreeSet<PathBuf>,
 ) -> Result<bool> {
-    let (key, file) = (key.as_str(), to.join(key.as_str()));
+    let key = document.key.as_str();
+    let file = to.join(key);
     // A backup may come from anywhere.
     let is_below = Path::new(key).components().all(|part| matches!(part, Component::Normal(_)));
     ensure!(is_below, "the database names a document outside of its folder");

@@ -37,6 +37,7 @@ const ROWS: [(&str, &str); EXPORTED_TABLES.len()] = [
     ("accesses", "accesses"),
     ("access_runs", "runs that number accesses"),
     ("order_feed", "changes in the feed"),
+    ("order_feed_epochs", "epochs of the feed"),
     ("rejected_requests", "counts of rejected requests"),
     ("people", "people"),
     ("invitations", "invitations"),

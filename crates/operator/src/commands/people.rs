@@ -1,14 +1,14 @@
 //! The commands about people.
 
-use anyhow::{Result, anyhow, bail, ensure};
+use anyhow::{Result, bail, ensure};
 use clap::{Args, Subcommand};
 use domain::{
     access::AccessKind,
     api_key::{ClientId, Party},
     order::{EmailAddress, SigningServiceId},
     person::{
-        FORMER_USER, Passkey, Person, PersonChange, PersonId, PersonName, PersonRefusal, Role,
-        Session, SessionId, Token,
+        Doer, FORMER_USER, Passkey, PasskeyId, Person, PersonChange, PersonId, PersonName,
+        PersonRefusal, Role, Session, SessionId, Token,
     },
     ports::{PersonError, WhichSessions, error_chain},
     use_cases::people::{
@@ -17,9 +17,13 @@ use domain::{
     },
 };
 use serde_json::json;
+use time::{OffsetDateTime, macros::format_description};
 
 use super::{
-    orders::operator::Operator,
+    orders::{
+        erase::confirmed,
+        operator::{NoPerson, Operator},
+    },
     output::{Column, Format, address, at, print},
 };
 use crate::{
@@ -94,14 +98,25 @@ pub enum PeopleCommand {
         #[command(flatten)]
         format: Format,
     },
-    /// Erase a person for good: the name becomes "former user" wherever it stands; address, passkeys
-    /// and sessions are removed
+    /// List the passkeys of a person, or remove one that is lost: nobody signs in by it any more
+    Passkeys {
+        /// The number of the person, as listed
+        #[arg(value_parser = listed)]
+        id: i64,
+        /// Remove this passkey, by its number
+        #[arg(long, value_name = "PASSKEY", value_parser = listed)]
+        remove: Option<i64>,
+        #[command(flatten)]
+        format: Format,
+    },
+    /// Erase a person for good: the name becomes "former user" in histories, notes, documents and
+    /// accesses; address, passkeys, logins and sessions are removed
     Erase {
         /// Their number, as listed
         #[arg(value_parser = listed)]
         id: i64,
         /// Erase without asking
-        #[arg(long, required = true)]
+        #[arg(long)]
         yes: bool,
     },
 }
@@ -153,6 +168,7 @@ impl PeopleCommand {
             Self::Disable { .. } => "people disable",
             Self::Enable { .. } => "people enable",
             Self::Sessions { .. } => "people sessions",
+            Self::Passkeys { .. } => "people passkeys",
             Self::Erase { .. } => "people erase",
         }
     }
@@ -224,24 +240,42 @@ pub(super) async fn run(
                 (None, Some(id)) => WhichSessions::OfPerson(PersonId(id)),
                 (None, None) => WhichSessions::All,
             };
+            let open = open_sessions(people, which, operator.clock.now()).await;
             if !end && end_one.is_none() {
-                let now = operator.clock.now();
-                return list_sessions(&people.sessions.sessions.list(which, now).await?, format);
+                return list_sessions(operator, &open?, format).await;
             }
-            let ended = people.sessions.end(which, None).await.map_err(Into::into);
-            let person = id.map(PersonId);
+            let person = match (which, &open) {
+                (WhichSessions::OfPerson(id), _) => Some(id),
+                (WhichSessions::One(_), Ok(open)) => open.iter().find_map(person_of),
+                _ => None,
+            };
+            let ended = match open {
+                Ok(_) => people.sessions.end(which, None).await.map_err(Into::into),
+                Err(error) => Err(error),
+            };
             let ended = recorded(operator, AccessKind::EndSessions, person, ended).await?;
             print(&format!("sessions ended: {ended}\n"))
         }
-        PeopleCommand::Erase { id, .. } => {
-            let erased = people.erase(PersonId(id)).await.map_err(Into::into);
-            let erased = erased.and_then(|is_erased| {
-                ensure!(is_erased, "there is no person {id}");
-                Ok(())
-            });
-            recorded(operator, AccessKind::ErasePerson, Some(PersonId(id)), erased).await?;
-            print(&format!("person {id} is now \"{FORMER_USER}\"\n"))
+        PeopleCommand::Passkeys { id, remove: None, format } => {
+            list_passkeys(&passkeys_of(people, PersonId(id)).await?, format)
         }
+        PeopleCommand::Passkeys { id, remove: Some(passkey), .. } => {
+            let id = PersonId(id);
+            let removed = match passkeys_of(people, id).await {
+                Ok(passkeys) if passkeys.iter().all(|it| it.id.0 != passkey) => {
+                    Err(NoPerson::NoPasskey { person: id.0, passkey }.into())
+                }
+                Ok(_) => {
+                    let removed =
+                        people.remove_passkey(Manager::Operator, id, PasskeyId(passkey)).await;
+                    removed.map_err(|error| described(error, id))
+                }
+                Err(error) => Err(error),
+            };
+            recorded(operator, AccessKind::RemovePasskey, Some(id), removed).await?;
+            print(&format!("passkey {passkey} is removed\n"))
+        }
+        PeopleCommand::Erase { id, yes } => erase(operator, people, PersonId(id), yes).await,
     }
 }
 
@@ -258,13 +292,89 @@ async fn changed(
 }
 
 /// Returns the error of a command about a person.
-fn described(error: PersonError, id: PersonId) -> anyhow::Error {
+fn described(error: PersonError, PersonId(id): PersonId) -> anyhow::Error {
     match error {
-        PersonError::Refused(PersonRefusal::Unknown) => anyhow!("there is no person {}", id.0),
-        PersonError::Refused(PersonRefusal::Disabled) => {
-            anyhow!("person {0} is disabled; `people enable {0}` first", id.0)
-        }
+        PersonError::Refused(PersonRefusal::Unknown) => NoPerson::Unknown(id).into(),
+        PersonError::Refused(PersonRefusal::Disabled) => NoPerson::Disabled(id).into(),
         error => error.into(),
+    }
+}
+
+/// Erases a person, and then what else holds their data. It can be repeated after a failure.
+async fn erase(operator: &Operator, people: &ManagePeople, id: PersonId, yes: bool) -> Result<()> {
+    let found = match people.people.find(id).await {
+        Ok(None) => Err(NoPerson::Unknown(id.0).into()),
+        found => found.map_err(Into::into),
+    };
+    let was_erased = match found {
+        Ok(Some(person)) if person.erased_at.is_none() => {
+            let name = person.person.name.as_str().to_owned();
+            if !confirmed(yes, &format!("person {}, {name},", id.0))? {
+                return print("nothing was erased\n");
+            }
+            people.erase(id).await.map(|is_erased| !is_erased).map_err(Into::into)
+        }
+        Ok(_) => Ok(true),
+        Err(error) => Err(error),
+    };
+    let erased = match was_erased {
+        Ok(true) => Err(NoPerson::Erased(id.0).into()),
+        was_erased => was_erased.map(drop),
+    };
+    match recorded(operator, AccessKind::ErasePerson, Some(id), erased).await {
+        Err(error) if matches!(error.downcast_ref(), Some(NoPerson::Erased(_))) => {
+            eprintln!("{error}");
+        }
+        erased => erased?,
+    }
+    operator.rewrite_database().await?;
+    print(&format!("person {} is now \"{FORMER_USER}\"\n", id.0))
+}
+
+/// Returns the sessions that are open. Fails if there is no such person or session.
+async fn open_sessions(
+    people: &ManagePeople,
+    which: WhichSessions,
+    now: OffsetDateTime,
+) -> Result<Vec<Session>> {
+    if let WhichSessions::OfPerson(id) = which {
+        expect_person(people, id).await?;
+    }
+    let mut open = people.sessions.sessions.list(which, now).await?;
+    open.retain(|session| session.is_valid(people.sessions.terms.idle, now));
+    if let (WhichSessions::One(id), true) = (which, open.is_empty()) {
+        bail!(NoPerson::NoSession(id.0));
+    }
+    Ok(open)
+}
+
+/// Fails if there is no such person.
+async fn expect_person(people: &ManagePeople, id: PersonId) -> Result<()> {
+    let person = people.people.find(id).await?;
+    let is_there = person.is_some_and(|person| person.erased_at.is_none());
+    ensure!(is_there, NoPerson::Unknown(id.0));
+    Ok(())
+}
+
+async fn passkeys_of(people: &ManagePeople, id: PersonId) -> Result<Vec<Passkey>> {
+    expect_person(people, id).await?;
+    Ok(people.people.passkeys_of(&[id]).await?)
+}
+
+fn list_passkeys(passkeys: &[Passkey], format: Format) -> Result<()> {
+    let columns: [Column<'_, Passkey>; 4] = [
+        ("ID", "", &|passkey| json!(passkey.id.0)),
+        ("CREATED", "", &|passkey| at(passkey.passkey.created_at)),
+        ("LAST USED", "never", &|passkey| at(passkey.last_used_at)),
+        ("NAME", "", &|passkey| json!(passkey.passkey.name.as_str())),
+    ];
+    format.print(&columns, passkeys)
+}
+
+fn person_of(session: &Session) -> Option<PersonId> {
+    match session.session.doer {
+        Doer::Person(person) => Some(person),
+        Doer::Key(_) => None,
     }
 }
 
@@ -312,37 +422,52 @@ async fn hand_over(
 }
 
 fn list(people: &[(Person, Vec<Passkey>)], format: Format) -> Result<()> {
-    let side = |person: &Person| person.person.party;
-    let columns: [Column<'_, (Person, Vec<Passkey>)>; 9] = [
+    type Listed = (Person, Vec<Passkey>);
+    let client = |person: &Person| match person.person.party {
+        Party::Client(client) => Some(client.0),
+        Party::Service(_) => None,
+    };
+    let service = |person: &Person| match person.person.party {
+        Party::Service(service) => Some(service.0),
+        Party::Client(_) => None,
+    };
+    let email = |person: &Person| json!(person.person.email.as_ref().map(EmailAddress::as_str));
+    let minute = |person: &Person| {
+        let minute = format_description!("[year]-[month]-[day] [hour]:[minute]Z");
+        person.last_seen_at.and_then(|seen| seen.to_utc().format(minute).ok())
+    };
+    let of_table: [Column<'_, Listed>; 8] = [
+        ("ID", "", &|(person, _)| json!(person.id.0)),
+        ("NAME", "", &|(person, _)| json!(person.person.name.as_str())),
+        ("EMAIL", "-", &|(person, _)| email(person)),
+        ("SIDE", "", &|(person, _)| json!(person.person.party.to_string())),
+        ("ROLE", "", &|(person, _)| json!(person.person.role.as_str())),
+        ("STATE", "", &|(person, _)| json!(person.state().as_str())),
+        ("PASSKEYS", "", &|(_, passkeys)| json!(passkeys.len())),
+        ("LAST SEEN", "never", &|(person, _)| json!(minute(person))),
+    ];
+    let columns: [Column<'_, Listed>; 10] = [
         ("ID", "", &|(person, _)| json!(person.id.0)),
         ("STATE", "", &|(person, _)| json!(person.state().as_str())),
         ("ROLE", "", &|(person, _)| json!(person.person.role.as_str())),
-        ("CLIENT ID", "-", &|(person, _)| match side(person) {
-            Party::Client(client) => json!(client.0),
-            Party::Service(_) => json!(null),
-        }),
-        ("SIGNING SERVICE ID", "-", &|(person, _)| match side(person) {
-            Party::Service(service) => json!(service.0),
-            Party::Client(_) => json!(null),
-        }),
+        ("CLIENT ID", "-", &|(person, _)| json!(client(person))),
+        ("SIGNING SERVICE ID", "-", &|(person, _)| json!(service(person))),
         ("PASSKEYS", "", &|(_, passkeys)| json!(passkeys.len())),
-        ("LAST SEEN", "never", &|(person, _)| person.last_seen_at.map_or(json!(null), at)),
-        ("EMAIL", "-", &|(person, _)| {
-            json!(person.person.email.as_ref().map(EmailAddress::as_str))
-        }),
+        ("INVITED", "", &|(person, _)| at(person.person.invited_at)),
+        ("LAST SEEN", "never", &|(person, _)| at(person.last_seen_at)),
+        ("EMAIL", "-", &|(person, _)| email(person)),
         ("NAME", "", &|(person, _)| json!(person.person.name.as_str())),
     ];
-    format.print(&columns, people)
+    format.print_both(&of_table, &[("NAME", 16), ("EMAIL", 20)], &columns, people)
 }
 
-fn list_sessions(sessions: &[Session], format: Format) -> Result<()> {
-    use domain::person::Doer;
-    let columns: [Column<'_, Session>; 7] = [
+/// Prints sessions with the names of their people and keys.
+async fn list_sessions(operator: &Operator, sessions: &[Session], format: Format) -> Result<()> {
+    let doers: Vec<_> = sessions.iter().map(|session| session.session.doer).collect();
+    let names = operator.storage.people.names_of(&doers).await?;
+    let columns: [Column<'_, Session>; 8] = [
         ("ID", "", &|session| json!(session.id.0)),
-        ("PERSON", "-", &|session| match session.session.doer {
-            Doer::Person(person) => json!(person.0),
-            Doer::Key(_) => json!(null),
-        }),
+        ("PERSON", "-", &|session| json!(person_of(session).map(|person| person.0))),
         ("API KEY", "-", &|session| match session.session.doer {
             Doer::Key(key) => json!(key.0),
             Doer::Person(_) => json!(null),
@@ -351,6 +476,7 @@ fn list_sessions(sessions: &[Session], format: Format) -> Result<()> {
         ("SIGNED IN", "", &|session| at(session.session.signed_in_at)),
         ("LAST USED", "", &|session| at(session.last_used_at)),
         ("ENDS", "", &|session| at(session.session.expires_at)),
+        ("NAME", "-", &|session| json!(names.get(&session.session.doer))),
     ];
-    format.print(&columns, sessions)
+    format.print_both(&columns, &[("NAME", 16)], &columns, sessions)
 }

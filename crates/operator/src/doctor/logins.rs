@@ -57,8 +57,8 @@ fn judge(
             return found.fail(
                 format!("{name}: {}", error_chain(&error)),
                 format!(
-                    "Let this machine reach the provider by https, or correct {LOGINS}; passkeys and keys work \
-                     meanwhile"
+                    "Let this machine reach the provider by https, or correct {LOGINS}; passkeys \
+                     and keys work meanwhile"
                 ),
             );
         }

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fs::File, io::Read as _, path::Path};
 
 use adapter_oidc::{Issuer, ProviderSettings};
-use anyhow::{Context as _, Result, anyhow, bail, ensure};
+use anyhow::{Result, anyhow, bail, ensure};
 
 use super::{Settings, checked};
 use crate::private_files::at_path;

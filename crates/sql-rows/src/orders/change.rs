@@ -46,6 +46,7 @@ impl OrderBeforeRow {
             status: OrderStatus::from_stored(self.status).ok_or_else(unreadable)?,
             notary_id: self.notary_id,
             notary: self.notary.as_deref().and_then(read_notary),
+            reason: None,
             created_at: self.created_at.0,
             updated_at: self.updated_at.0,
             held_until: self.held_until.map(|until| until.0),

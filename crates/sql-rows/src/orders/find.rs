@@ -10,7 +10,8 @@
 use diesel::{
     QueryResult,
     backend::Backend,
-    expression::{AppearsOnTable, Expression, ValidGrouping, is_aggregate},
+    dsl::sql,
+    expression::{AppearsOnTable, Expression, SqlLiteral, ValidGrouping, is_aggregate},
     query_builder::{AstPass, QueryFragment, QueryId},
     serialize::ToSql,
     sql_types::{BigInt, Bool, HasSqlType, Nullable, SingleValue, SqlType, Text, is_nullable},
@@ -20,7 +21,7 @@ use domain::{
     order::{
         FileNumber, OrderStatus,
         attention::{Attention, AttentionFilter},
-        search::{SearchedText, SearchedWord},
+        search::{SearchedName, SearchedText, SearchedWord},
     },
     ports::ListFilter,
 };
@@ -101,8 +102,13 @@ pub struct Matching {
     signing_service: Option<i64>,
     client_name: Option<String>,
     notary: Option<String>,
+    /// Of a name with parts: see [`SearchedName::joined`].
+    joined_notary: Option<String>,
     /// The last date of an order that may be late.
     late_until: Option<String>,
+    /// The status without which, and the one with which, no order has an asked code.
+    late_in: Option<String>,
+    never_late_in: Option<String>,
 }
 
 impl Matching {
@@ -129,6 +135,7 @@ impl Matching {
             ..ListFilter::default()
         };
         let texts: Vec<_> = statuses.iter().map(OrderStatus::as_str).collect();
+        let signed = |is_set: bool| is_set.then(|| OrderStatus::SIGNED.as_str().to_owned());
         let number = file_number.as_deref().filter(|_| filter.walked_orders().is_some());
         Self {
             is_filtered: *filter != others || number.is_some(),
@@ -142,8 +149,11 @@ impl Matching {
             search: search.as_ref().map(SearchedText::words).unwrap_or_default().to_vec(),
             signing_service: signing_service.map(|service| service.0),
             client_name: client_name.clone(),
-            notary: notary.as_ref().map(|name| name.as_str().to_owned()),
+            notary: notary.as_ref().and_then(SearchedName::folded).map(str::to_owned),
+            joined_notary: notary.as_ref().and_then(SearchedName::joined),
             late_until: attention.as_ref().map(|it| Attention::last_date(it.now).to_string()),
+            late_in: signed(attention.as_ref().is_some_and(|it| !it.asks_for_open())),
+            never_late_in: signed(attention.as_ref().is_some_and(|it| !it.asks_for_signed())),
         }
     }
 
@@ -157,6 +167,7 @@ impl Matching {
     fn walk_filters<'b, DB: ListBackend>(&'b self, out: &mut AstPass<'_, 'b, DB>) -> QueryResult<()>
     where
         i64: ToSql<BigInt, DB>,
+        bool: ToSql<Bool, DB>,
         String: ToSql<Text, DB>,
         Utc: ToSql<Instant, DB>,
     {
@@ -177,21 +188,25 @@ impl Matching {
             WHERE k.client_id IS NULL AND coalesce(k.client_name, k.name) = ";
         unless_null::<Text, _, _>(out, &self.client_name, client)?;
         out.push_sql("))");
-        // The name is the first line.
         let (contains, line_end) = (DB::CONTAINS, DB::LINE_END);
-        unless_null::<Text, _, _>(out, &self.notary, &format!("{contains}(notary_text, "))?;
-        let first_line = format!("BETWEEN 1 AND {contains}(notary_text, {line_end})");
-        out.push_sql(&format!(") {first_line})"));
+        let joined_notary = "replace(notary_text, ' ', '')";
+        for (text, part) in [("notary_text", &self.notary), (joined_notary, &self.joined_notary)] {
+            unless_null::<Text, _, _>(out, part, &format!("{contains}({text}, "))?;
+            // The name is the first line.
+            out.push_sql(&format!(") BETWEEN 1 AND {contains}({text}, {line_end}))"));
+        }
         let never = Attention::NEVER.map(|status| format!("'{}'", status.as_str())).join(", ");
         let may_be_late = format!("status NOT IN ({never}) AND signing_date <= ");
         compare::<Text, _, _>(out, &may_be_late, &self.late_until)?;
+        compare::<Text, _, _>(out, "status = ", &self.late_in)?;
+        compare::<Text, _, _>(out, "status <> ", &self.never_late_in)?;
         // What follows has statements of its own, because it reads rows.
         if let Some(numbers) = &self.numbers {
             out.push_sql(&format!(" AND file_number IN ({before}"));
             out.push_bind_param::<Text, _>(numbers)?;
             out.push_sql(&format!("{after})"));
         }
-        for SearchedWord { folded, lowercase } in &self.search {
+        for SearchedWord { folded, lowercase, is_joined } in &self.search {
             out.push_sql(&format!(" AND ({contains}(search_text, "));
             out.push_bind_param::<Text, _>(folded)?;
             // In a text of version 0.1.0.
@@ -201,7 +216,13 @@ impl Matching {
             out.push_bind_param::<Text, _>(folded)?;
             out.push_sql(&format!(") > 0 OR {contains}(CAST(id AS TEXT), "));
             out.push_bind_param::<Text, _>(folded)?;
-            out.push_sql(") > 0)");
+            out.push_sql(") > 0 OR (");
+            out.push_bind_param::<Bool, _>(is_joined)?;
+            out.push_sql(&format!(" AND ({contains}(replace(search_text, ' ', ''), "));
+            out.push_bind_param::<Text, _>(folded)?;
+            out.push_sql(&format!(") > 0 OR {contains}({joined_notary}, "));
+            out.push_bind_param::<Text, _>(folded)?;
+            out.push_sql(") > 0)))");
         }
         Ok(())
     }
@@ -255,6 +276,7 @@ where
 impl<DB: ListBackend> QueryFragment<DB> for Matching
 where
     i64: ToSql<BigInt, DB>,
+    bool: ToSql<Bool, DB>,
     String: ToSql<Text, DB>,
     Utc: ToSql<Instant, DB>,
 {
@@ -521,3 +543,8 @@ macro_rules! conditions {
 pub(crate) use conditions;
 
 conditions!(Matching, OnPage, AtEnd, Unfolded);
+
+/// Selects the text of an order as it is, marked by [`FOLDED`](domain::order::search::FOLDED), a line end.
+pub fn kept_text<DB: ListBackend>() -> SqlLiteral<Nullable<Text>> {
+    sql(&format!("{} || search_text", DB::LINE_END))
+}

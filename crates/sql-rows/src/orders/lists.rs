@@ -9,7 +9,7 @@ use diesel::{
 };
 use domain::{
     api_key::{ClientId, Owner},
-    order::FileNumber,
+    order::{FileNumber, OrderId, OrderStatus},
     ports::ListFilter,
 };
 
@@ -93,6 +93,14 @@ pub fn compare_numbers(owner: Owner, number: &str, way: &str, id: i64) -> Number
     let row = sql::<Bool>(&format!("(file_number, {column}, is_test, id) {way} ("));
     let row = row.bind::<Text, _>(number.to_owned()).sql(", ").bind::<BigInt, _>(party);
     row.sql(", ").bind::<Bool, _>(owner.is_test).sql(", ").bind::<BigInt, _>(id).sql(")")
+}
+
+/// Returns an order by its identifier and status.
+pub fn known_status(row: (i64, String)) -> Result<(OrderId, OrderStatus), Unreadable> {
+    let (id, status) = row;
+    let status = OrderStatus::from_stored(status);
+    let status = status.ok_or_else(|| Unreadable::new("orders", &id, &"status"))?;
+    Ok((OrderId(id), status))
 }
 
 /// Returns the identifiers of a range.

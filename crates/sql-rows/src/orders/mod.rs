@@ -13,7 +13,8 @@ use domain::{
     duplicate_window::DuplicateWindow,
     idempotency::IdempotentRequest,
     order::{
-        Actor, ChangeKind, DocumentId, Names, Notary, Order, OrderId, OrderStatus, StoredOrder,
+        Actor, ChangeKind, DocumentId, FileNumber, Names, Notary, Order, OrderId, OrderStatus,
+        StoredOrder,
         record::OrderColumns,
         search::{FOLDED, notary_text, searched_text},
     },
@@ -431,7 +432,7 @@ impl ListedRow {
             .map(|count| usize::try_from(count).unwrap_or_default());
         let counts = DocumentCounts { documents, fetched, unfetched, signed };
         let stored = self.order.known(Vec::new(), known_on)?.whole();
-        Ok(stored.map(|stored| ListedOrder { stored, counts, news: None }))
+        Ok(stored.map(|stored| ListedOrder { stored, counts, news: None, listed_at: None }))
     }
 }
 
@@ -496,7 +497,8 @@ impl PageRow {
             .zip(note_author)
             .map(|(at, author)| (at.0, Actor::from_name(&author).unwrap_or(Actor::Database)));
         let news = Some(OrderNews { change: change.unwrap_or_else(created), note });
-        Ok(Some(Found { place, order: ListedOrder { news, ..listed } }))
+        let listed_at = by_appointment.then_some(place.starts.0);
+        Ok(Some(Found { place, order: ListedOrder { news, listed_at, ..listed } }))
     }
 }
 
@@ -513,16 +515,21 @@ pub struct PendingOrder {
     /// An order created at this instant or before does not bar the file number.
     pub window_opens_at: Utc,
     /// The last identifier that an order of the client with the file number may have; 0 if there must be none.
-    /// `None`: any order may be there.
+    /// `None`: any order may be there. That order must still have ended.
     pub only_after: Option<i64>,
+    /// Another form of the file number in which orders may have it.
+    pub other_number: Option<String>,
 }
 
 impl PendingOrder {
     /// Returns the rows of an order. Fails if a value does not fit its column.
     pub fn new(new: &NewOrder, window: DuplicateWindow) -> Result<Self, Cause> {
         let documents = (0..).zip(&new.documents);
+        let row = OrderRow::new(new)?;
+        let mut forms = FileNumber::stored_forms(&row.file_number).into_iter();
         Ok(Self {
-            row: OrderRow::new(new)?,
+            other_number: forms.nth(1),
+            row,
             found_by: FoundBy::of(&new.order),
             documents: documents
                 .map(|(position, document)| DocumentRow::new(position, document))
@@ -531,5 +538,13 @@ impl PendingOrder {
             window_opens_at: Utc(window.opens_at(new.created_at)),
             only_after: new.only_after.map(|after| after.map_or(0, |order| order.0)),
         })
+    }
+
+    /// Returns the forms in which orders may have the file number.
+    pub fn forms(&self) -> impl Iterator<Item = &str> {
+        [Some(&self.row.file_number), self.other_number.as_ref()]
+            .into_iter()
+            .flatten()
+            .map(String::as_str)
     }
 }

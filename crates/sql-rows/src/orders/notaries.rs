@@ -6,7 +6,7 @@ use diesel::{
 };
 use domain::{
     api_key::Party,
-    notary::{KnownNotary, NOTARY_ORDERS, NotaryUse},
+    notary::{KnownNotary, NotaryUse},
     order::OrderId,
 };
 
@@ -15,9 +15,9 @@ use crate::{
     orders::{party_column, read_notary},
 };
 
-/// Returns the query of the notaries of a party's orders: `$1` is the party, `$2` whether the orders are test orders,
-/// `$3` the instant since which their status or notary has changed. Reads the newest orders of the party in the order
-/// of its index.
+/// Returns the query of the notaries of a party's newest orders: `$1` is the party, `$2` whether the orders are test
+/// orders, `$3` how many of them it reads, in the order of the party's index, `$4` the instant since which their status
+/// or notary has changed.
 pub fn notaries_query(party: Party) -> String {
     let (column, _) = party_column(party);
     format!(
@@ -30,9 +30,19 @@ pub fn notaries_query(party: Party) -> String {
             FROM (\
                 SELECT id, notary_id, notary, updated_at FROM orders \
                 WHERE {column} = $1 AND is_test = $2 AND erased_at IS NULL \
-                ORDER BY {column} DESC, is_test DESC, id DESC LIMIT {NOTARY_ORDERS}\
-            ) AS newest WHERE notary IS NOT NULL AND updated_at >= $3\
-        ) AS assigned WHERE used_at >= $3 GROUP BY notary_id, notary"
+                ORDER BY {column} DESC, is_test DESC, id DESC LIMIT $3\
+            ) AS newest WHERE notary IS NOT NULL AND updated_at >= $4\
+        ) AS assigned WHERE used_at >= $4 GROUP BY notary_id, notary"
+    )
+}
+
+/// Returns the query of the newest order of a party that [`notaries_query`] does not read. Its parameters are the first
+/// three of that one.
+pub fn order_behind_query(party: Party) -> String {
+    let (column, _) = party_column(party);
+    format!(
+        "SELECT id FROM orders WHERE {column} = $1 AND is_test = $2 AND erased_at IS NULL \
+        ORDER BY {column} DESC, is_test DESC, id DESC LIMIT 1 OFFSET $3"
     )
 }
 

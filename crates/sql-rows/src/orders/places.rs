@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use diesel::{dsl::sql, expression::SqlLiteral};
 use domain::{
     order::OrderId,
-    ports::{Cursor, ListedOrder},
+    ports::{Cursor, ListPlace, ListedOrder},
 };
 use time::macros::datetime;
 
@@ -41,6 +41,11 @@ impl Place {
     /// Returns the place of an order.
     pub fn of(by_appointment: bool, starts: Utc, id: i64) -> Self {
         Self { starts: if by_appointment { starts } else { Self::FIRST.starts }, id }
+    }
+
+    /// Returns the place as a page tells it.
+    pub fn told(self, by_appointment: bool) -> ListPlace {
+        ListPlace { id: self.id, starts: by_appointment.then_some(self.starts.0) }
     }
 
     /// Returns the last place before this one.

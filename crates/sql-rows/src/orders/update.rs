@@ -52,7 +52,12 @@ pub fn changeable_order(update: &OrderUpdate) -> _ {
         )
 }
 
-pub(crate) fn names(statuses: &[OrderStatus]) -> Vec<String> {
+/// Returns the statuses in which an order takes no changes of its client any more, so that another one may follow it.
+pub fn ended() -> Vec<String> {
+    names(&[&OrderStatus::FINAL[..], &OrderStatus::OVER].concat())
+}
+
+fn names(statuses: &[OrderStatus]) -> Vec<String> {
     statuses.iter().map(|status| status.as_str().to_owned()).collect()
 }
 

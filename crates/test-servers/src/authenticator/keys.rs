@@ -48,14 +48,14 @@ impl CryptoBackend for Keys {
     fn generate_key(&self, algorithm: iana::Algorithm) -> Result<SecretKey, Error> {
         match algorithm {
             iana::Algorithm::RS256 => Ok(SecretKey::rsa()),
-            algorithm => AvailableBackend.generate_key(algorithm).map(SecretKey::Other),
+            algorithm => Ok(SecretKey::Other(Box::new(AvailableBackend.generate_key(algorithm)?))),
         }
     }
 }
 
 pub enum SecretKey {
     Rsa(Box<KeyPair>),
-    Other(AvailableSecretKey),
+    Other(Box<AvailableSecretKey>),
 }
 
 impl SecretKey {
@@ -71,7 +71,7 @@ impl SecretKeyT for SecretKey {
         if is_rsa(key) {
             Ok(Self::rsa())
         } else {
-            AvailableSecretKey::from_cose_key(key).map(Self::Other)
+            Ok(Self::Other(Box::new(AvailableSecretKey::from_cose_key(key)?)))
         }
     }
 

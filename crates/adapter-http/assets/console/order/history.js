@@ -25,16 +25,16 @@ export function lastChange(order) {
 
 /**
  * Returns what happened. `before` is the entry before, if it is known, and `order` has what the order is now:
- * documents with their names, the notary, and details.
+ * documents with their names, the notary, and details. `later` are all entries after it.
  */
-export function eventWords(entry, { before, notary, isLastNotary, order, isCurrent = () => false } = {}) {
+export function eventWords(entry, { before, notary, isLastNotary, order, later = [] } = {}) {
   switch (entry.kind) {
     case "created":
       return "Created";
     case "status":
       return ofStatus(entry, before, isLastNotary ? notary : null);
     case "changed":
-      return ["Changed: ", changes(entry.changed, order, isCurrent)];
+      return changes(entry, order, later);
     case "documents_added":
       return added("document", entry.documents, order?.documents);
     case "signed_documents_added":
@@ -85,15 +85,29 @@ function ofStatus(entry, before, notary) {
   return ["Name or contact of the notary changed", notary?.name && [": ", said(notary.name)]];
 }
 
-/** Returns the labels of fields; beside those that were not changed again stands what they are now. */
-function changes(pointers, order, isCurrent) {
-  const own = pointers.filter((it) => !INSTANTS.includes(it));
-  return (own.length ? own : pointers).map((pointer, at) => {
+/** Returns what fields are after a change, and were before. */
+function changes({ changed, before }, order, later) {
+  const own = changed.filter((it) => !INSTANTS.includes(it));
+  const shown = (own.length ? own : changed).map((pointer) => {
     const field = FIELDS.find((it) => it.pointer === pointer);
-    const value = order && isCurrent(pointer) ? member(order.details, pointer) : undefined;
-    const now = value !== undefined && field && [" (now ", inWords(plainly(field), value), ")"];
-    return [at ? ", " : "", said(field?.label ?? pointer), now];
+    const next = later.find((it) => it.changed?.includes(pointer));
+    return { pointer, field, next, label: said(field?.label ?? pointer) };
   });
+  if (!before) return ["Changed: ", shown.map((it, at) => [at ? ", " : "", it.label, now(it, order)])];
+  const valued = shown.map(({ pointer, field, next, label }) => {
+    const words = (value) => (value === null ? "empty" : inWords(plainly(field ?? {}), value));
+    // What the next change of the field found. It is unknown if that was too long to be kept.
+    const after = next ? next.before?.[pointer] : order && (member(order.details, pointer) ?? null);
+    const old = before[pointer] === undefined ? "too long to be kept" : words(before[pointer]);
+    return [label, after !== undefined && [": ", words(after)], " (before: ", old, ")"];
+  });
+  return valued.map((it, at) => [at ? "; " : "", it]);
+}
+
+/** Returns what a field is now, of an entry without values, unless it was changed again. */
+function now({ pointer, field, next }, order) {
+  const value = order && !next ? member(order.details, pointer) : undefined;
+  return value !== undefined && field && [" (now ", inWords(plainly(field), value), ")"];
 }
 
 /** Returns a field whose value has no link. */
@@ -107,9 +121,10 @@ export function newsOf(order, since) {
   const documents = isTold ? [] : order.documents.filter((it) => it.replaces === null && it.created_at > since);
   const additions = documents.map((it) => ({ at: it.created_at, actor: it.uploaded_by, by: it.by }));
   const last = [...changed, ...additions, ...notes].toSorted((one, other) => (one.at < other.at ? -1 : 1)).at(-1);
-  const known = { notary: order.notary, isLastNotary: true, order, isCurrent: () => true };
+  const known = { notary: order.notary, isLastNotary: true, order };
+  const around = (at) => ({ before: order.history[at - 1], later: order.history.slice(at + 1) });
   const what = [
-    ...changed.map((entry) => eventWords(entry, { ...known, before: order.history[order.history.indexOf(entry) - 1] })),
+    ...changed.map((entry) => eventWords(entry, { ...known, ...around(order.history.indexOf(entry)) })),
     documents.length > 0 && [count(documents.length, "document"), " added: ", named(documents)],
     notes.length > 0 && count(notes.length, "new note"),
   ].filter(Boolean);

@@ -83,8 +83,7 @@ export class Timeline {
       const previous = this.#entries[at + after];
       return it.notary_id !== previous.notary_id || isOfNotary(it, previous);
     });
-    const isCurrent = (pointer) => !later.some((it) => it.changed?.includes(pointer));
-    const words = eventWords(entry, { before, notary: order.notary, isLastNotary, order, isCurrent });
+    const words = eventWords(entry, { before, notary: order.notary, isLastNotary, order, later });
     const first = entry.kind === "created" ? this.#first(order) : [];
     const papers = first.length > 0 && [" with ", count(first.length, "document"), ": ", named(first)];
     return h(

@@ -3,28 +3,29 @@
 import { session } from "../shared/api.js";
 import { walk } from "./pages.js";
 
-/** Orders that are counted. */
-const MOST = 1_000;
+/** Orders that are counted, and pages that are read for it: some have few orders. */
+const [MOST, MOST_PAGES] = [1_000, 20];
 
 /** What was counted last, and for which key. */
-let counted = { terms: null, total: null, byCode: new Map() };
+let counted = { terms: null, total: null, isWhole: true, byCode: new Map() };
 
 /** Returns what was counted last. */
-export const lastCount = () => (counted.terms === session.terms ? counted : { total: null, byCode: new Map() });
+export const lastCount = () =>
+  counted.terms === session.terms ? counted : { total: null, isWhole: true, byCode: new Map() };
 
 /** Counts the orders that need attention. */
 export async function countAttention() {
   const { terms } = session;
   const byCode = new Map();
-  let number = 0;
-  await walk({ attention: "any" }, (page) => {
+  let [number, pages] = [0, 0];
+  const isWhole = await walk({ attention: "any" }, (page) => {
     number += page.length;
     for (const { attention } of page) for (const code of attention ?? []) byCode.set(code, (byCode.get(code) ?? 0) + 1);
-    return number < MOST;
+    return number < MOST && ++pages < MOST_PAGES;
   });
-  counted = { terms, total: number, byCode };
+  counted = { terms, total: number, isWhole, byCode };
   return counted;
 }
 
 /** Returns a count in few characters. */
-export const inFew = (number) => (number >= MOST ? `${MOST.toLocaleString("en-US")}+` : String(number));
+export const inFew = ({ total, isWhole }) => `${Math.min(total, MOST).toLocaleString("en-US")}${isWhole ? "" : "+"}`;

@@ -36,31 +36,31 @@ const instantOf = (iso) => iso?.slice(0, 19).replace("T", " ");
 /** Returns whether the user sees what a signing costs: not with a key that only reads. */
 const seesFees = () => session.may("orders:create") || session.may("orders:update");
 
-/** The columns: head, and value. */
+/** The columns: head, value, and whether it is a text that stays as it is. */
 const columns = () => [
   ["Order number", (it) => it.order_id],
-  ["File number", (it) => textual(it.file_number)],
-  ["Status", (it) => it.order_status],
-  ["Type of signing", detail("signingType")],
+  ["File number", (it) => it.file_number, true],
+  ["Status", (it) => it.order_status, true],
+  ["Type of signing", detail("signingType"), true],
   ["Signing date", (it) => it.signing_date],
   ["From", (it) => it.appointment.start_time],
   ["Until", (it) => it.appointment.end_time],
   ["Time zone", (it) => it.appointment.time_zone_id],
   ["From (UTC)", (it) => instantOf(it.appointment.starts_at)],
-  ["Signer", (it) => it.signer_name],
+  ["Signer", (it) => it.signer_name, true],
   ["Signer phone", (it) => phoneOf(detail("signerPhone")(it))],
   ["Signer e-mail", detail("signerEmail")],
-  ["Co-signer", detail("coSignerName")],
+  ["Co-signer", detail("coSignerName"), true],
   ["Co-signer phone", (it) => phoneOf(detail("coSignerPhone")(it))],
-  ["Signing address", placeOf],
-  ["Signing city", (it) => it.signing_city],
-  ["Signing state", (it) => it.signing_state],
-  ["Property address", propertyOf],
-  ["Client", (it) => it.client_name],
+  ["Signing address", placeOf, true],
+  ["Signing city", (it) => it.signing_city, true],
+  ["Signing state", (it) => it.signing_state, true],
+  ["Property address", propertyOf, true],
+  ["Client", (it) => it.client_name, true],
   ["Client contact", (it) => member(it.details, `${CONTACTS}/orderContactEmail`)],
-  ["Signing service", (it) => it.signing_service_name],
+  ["Signing service", (it) => it.signing_service_name, true],
   ["Signing service number", (it) => it.signing_service_id],
-  ["Notary", (it) => it.notary?.name],
+  ["Notary", (it) => it.notary?.name, true],
   ["Notary phone", (it) => phoneOf(it.notary?.phone)],
   ["Notary e-mail", (it) => it.notary?.email],
   ["Notary number", (it) => it.notary_id],
@@ -81,11 +81,30 @@ const FORMULA = /(^|[,;\t\r\n])( *)(?=[=+\-@＝＋－＠])/g;
 /** Returns a text in which an apostrophe stands before what a spreadsheet would take for a formula. */
 const defused = (text) => text.replace(/^(?=[\t\r])/, "'").replace(FORMULA, "$1$2'");
 
-/** What a spreadsheet would make another number or a date: leading zeros, many digits, an exponent, or a date. */
-const CHANGED = /^(0\d+|\d{12,}|\d+[eE]\d+|\d{1,4}[-/]\d{1,2}([-/]\d{1,4})?)$/;
+const MONTH =
+  "(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)";
 
-/** Returns a number of a file as a text that stays as it is. */
-const textual = (text) => (CHANGED.test(text) ? `'${text}` : text);
+/** A number that a spreadsheet shows as it is. */
+const PLAIN = /^(?:0|[1-9]\d{0,10})$/;
+
+/** What it would make another number, a date or a time. */
+const CHANGED = new RegExp(`^(?:${[
+  "[$€£(]?\\d[\\d,]*(?:\\.\\d*)?[)%]?",
+  "\\d+(?:\\.\\d+)?e[+-]?\\d+",
+  "\\d+ \\d+/\\d+",
+  "(?:\\d{1,2}[-/.]\\d{1,2}|\\d{1,2}[-/.]\\d{4}|\\d{4}[-/.]\\d{1,2})(?:[-/.]\\d{1,4})?",
+  `${MONTH}[-/., ]*\\d{1,4}(?:[-/., ]+\\d{1,4})?`,
+  `\\d{1,4}[-/., ]*${MONTH}(?:[-/., ]*\\d{1,4})?`,
+  "\\d{1,4}(?::\\d{1,2}){1,2}(?: ?[ap]m?)?",
+  "\\d{1,2} ?[ap]m?",
+  "true|false",
+].join("|")})$`, "i");
+
+/**
+ * Returns a text that stays as it is. A tab at its end is part of no number or date, so a spreadsheet shows the text, and
+ * a program that trims reads the value.
+ */
+const textual = (text) => (typeof text === "string" && CHANGED.test(text) && !PLAIN.test(text) ? `${text}\t` : text);
 
 /** Returns a cell. */
 function cell(value) {
@@ -93,13 +112,7 @@ function cell(value) {
   return /[",;\t\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }
 
-/** Returns whole orders as CSV (RFC 4180), which spreadsheets read as UTF-8. */
-export function csvOf(orders) {
-  const all = columns();
-  const rows = [all.map(([head]) => head), ...orders.map((it) => all.map(([, of]) => of(it)))];
-  const text = rows.map((row) => `${row.map(cell).join(",")}\r\n`).join("");
-  return new Blob(["\ufeff", text], { type: "text/csv" });
-}
+const lineOf = (cells) => `${cells.map(cell).join(",")}\r\n`;
 
 /** Returns who has done something: the name on the own side, else the side. */
 const doer = (entry) => entry && (entry.by ?? role(entry.actor));
@@ -107,17 +120,23 @@ const doer = (entry) => entry && (entry.by ?? role(entry.actor));
 /** Requests at a time. */
 const AT_ONCE = 4;
 
-/** Reads orders of a list whole. `progress` gets the number of orders so far. Orders that are gone are left out. */
-export async function readWhole(orders, progress) {
-  const whole = new Array(orders.length);
+/**
+ * Reads orders whole, and returns them as CSV (RFC 4180), which spreadsheets read as UTF-8, with their number. Keeps no
+ * more of them than their lines. Orders that are gone are left out. `progress` gets the number of orders so far.
+ */
+export async function csvOf(orders, progress) {
+  const all = columns();
+  const line = (order) => lineOf(all.map(([, of, isText]) => (isText ? textual(of(order)) : of(order))));
+  const lines = new Array(orders.length);
   let [next, read] = [0, 0];
   const reader = async () => {
     while (next < orders.length) {
       const at = next++;
       try {
         const { body } = await patiently(() => request(`api/order/${orders[at].order_id}`));
-        const { history, notes, documents, signed_documents, ...order } = body;
-        whole[at] = { ...order, created_by: doer(history.find(({ kind }) => kind === "created")), changed_by: doer(history.at(-1)) };
+        const { history } = body;
+        const created_by = doer(history.find(({ kind }) => kind === "created"));
+        lines[at] = line({ ...body, created_by, changed_by: doer(history.at(-1)) });
       } catch (failure) {
         if (![404, 410].includes(failure.status)) throw failure;
       }
@@ -125,5 +144,7 @@ export async function readWhole(orders, progress) {
     }
   };
   await Promise.all(Array.from({ length: AT_ONCE }, reader));
-  return whole.filter(Boolean);
+  const found = lines.filter(Boolean);
+  const head = lineOf(all.map(([title]) => title));
+  return { csv: new Blob(["\ufeff", head, ...found], { type: "text/csv" }), number: found.length };
 }

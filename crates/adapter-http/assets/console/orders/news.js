@@ -10,7 +10,10 @@ const [PERIOD, HIDDEN_PERIOD] = [10, 60];
 /** Orders of an answer, and answers after which the rest waits for the next question. */
 const [PAGE, MOST_PAGES] = [100, 10];
 
-/** The orders that have come, and that the user has neither opened nor asked for; and those that the user knows. */
+/** Orders that are remembered one by one. When more come, the page goes on at the newest one. */
+const MOST = 1_000;
+
+/** The orders that have come, and that the user has neither opened nor asked for; and newer ones that the user knows. */
 const [fresh, known] = [new Set(), new Set()];
 
 /** Shows how many orders there are. */
@@ -39,7 +42,8 @@ export class News {
     };
     show = () => {
       setTitle(undefined, fresh.size);
-      fill(this.#place, fresh.size > 0 && button(`Show ${count(fresh.size, "new order")}`, go, { id: "news-show" }));
+      const number = fresh.size < MOST ? count(fresh.size, "new order") : `${MOST.toLocaleString("en-US")} or more new orders`;
+      fill(this.#place, fresh.size > 0 && button(`Show ${number}`, go, { id: "news-show" }));
     };
     document.addEventListener("visibilitychange", () => this.#terms && this.#wait(document.hidden ? HIDDEN_PERIOD : 0));
   }
@@ -90,9 +94,15 @@ export class News {
       const { body } = await request(`api/order?limit=${PAGE}&ending_before=${this.#newest}`);
       if (terms !== this.#terms) return;
       const ids = body.data.map((it) => String(it.order_id)).reverse();
-      for (const id of ids) if (!known.has(id)) fresh.add(id);
+      for (const id of ids) if (!known.delete(id)) fresh.add(id);
       this.#newest = body.data[0]?.order_id ?? this.#newest;
       hasMore = body.has_more;
+    }
+    for (const id of known) if (Number(id) <= this.#newest) known.delete(id);
+    if (fresh.size >= MOST) {
+      for (const id of [...fresh].slice(0, fresh.size - MOST)) fresh.delete(id);
+      // The next question begins at the newest order.
+      this.#newest = null;
     }
     if (fresh.size <= before) return;
     show();

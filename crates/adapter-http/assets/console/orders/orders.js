@@ -5,7 +5,7 @@ import { ProblemBox, session } from "../shared/api.js";
 import { countAttention, inFew, lastCount } from "./attention.js";
 import { Choice, assignAll, confirmAll, mayCarryOut } from "./choice.js";
 import { forgetErrors, showErrors } from "../shared/controls.js";
-import { csvOf, readWhole } from "./csv.js";
+import { csvOf } from "./csv.js";
 import { announce, ask, button, count, fill, h, renew, save } from "../shared/dom.js";
 import { Filters } from "./filters.js";
 import { soundButton } from "./news.js";
@@ -30,6 +30,9 @@ const MOST_COUNTED = 20_000;
 
 /** Orders on a printed sheet. */
 const ON_SHEET = 38;
+
+/** Orders of a CSV, and of a printed list: the page keeps them all. */
+const [MOST_SAVED, MOST_PRINTED] = [5_000, 2_000];
 
 /** The address of the list that the user has seen last, and its orders. */
 let last = ADDRESS;
@@ -104,7 +107,8 @@ class OrderList {
   #observer = new IntersectionObserver((entries) => {
     // A search for a text reads many orders, so that only its user goes on with it.
     const isSeen = entries.some((it) => it.isIntersecting);
-    if (isSeen && !this.#more.hidden && !this.#isLoading && !this.#search.search) this.#move("forward");
+    const isOfUser = this.#search.search || this.#loaded.isSparse;
+    if (isSeen && !this.#more.hidden && !this.#isLoading && !isOfUser) this.#move("forward");
   });
 
   constructor(search) {
@@ -204,8 +208,8 @@ class OrderList {
   /** Shows the views, with the number of orders that need attention, and the parts of the one that is shown. */
   #showViews() {
     const search = this.#search;
-    const { total, byCode } = lastCount();
-    const number = total > 0 && h("span", { class: "number" }, " ", inFew(total));
+    const { byCode, ...counted } = lastCount();
+    const number = (counted.total > 0 || !counted.isWhole) && h("span", { class: "number" }, " ", inFew(counted));
     renew(this.#views, VIEWS.map(([name, title]) =>
       h(
         "a",
@@ -241,15 +245,17 @@ class OrderList {
   /** Counts what needs attention, again and again. The list itself says what goes wrong. */
   async #countAttention() {
     const load = ++this.#countings;
-    const before = JSON.stringify([...lastCount().byCode, lastCount().total]);
+    const textOf = ({ byCode, total, isWhole }) => JSON.stringify([...byCode, total, isWhole]);
+    const [before, begin] = [textOf(lastCount()), performance.now()];
     try {
-      const { byCode, total } = await countAttention();
-      if (load === this.#countings && before !== JSON.stringify([...byCode, total])) this.#showViews();
+      const counted = await countAttention();
+      if (load === this.#countings && before !== textOf(counted)) this.#showViews();
     } catch {
       // The number of the time before stays.
     }
     const isLast = load === this.#countings && !document.hidden && this.element.isConnected;
-    if (isLast) this.#counting = setTimeout(() => this.#countAttention(), COUNT_PERIOD * 1000);
+    const wait = Math.max(COUNT_PERIOD, atRest(begin));
+    if (isLast) this.#counting = setTimeout(() => this.#countAttention(), wait * 1000);
   }
 
   /**
@@ -270,8 +276,7 @@ class OrderList {
       this.#state.textContent = `Refreshed at ${new Date().toLocaleTimeString("en-US")}`;
       this.#show(loaded, reason);
       if (reason === "asked") this.#countAttention();
-      // Many changes take long to read. The page spends most of its time at rest.
-      wait = Math.max(wait, ((performance.now() - begin) / 1000) * 10);
+      wait = Math.max(wait, atRest(begin));
       this.#countDays(load, reason);
     } catch (failure) {
       if (load !== this.#load) return;
@@ -370,7 +375,7 @@ class OrderList {
 
   #moreLabel() {
     const { view, search, sort } = this.#search;
-    if (search) return "Search further";
+    if (search || this.#loaded.isSparse) return "Search further";
     return view === "all" && !sort ? "Show older orders" : "Show more orders";
   }
 
@@ -413,14 +418,15 @@ class OrderList {
     if (!isAgenda(this.#search)) return groupsOf(this.#loaded, this.#choice);
     const isOnly = new Set(daysOf(this.#search)).size === 1;
     const days = Map.groupBy(records, (order) => order.signing_date);
-    return [...days].map(([date, those]) => {
+    const tables = [...days].map(([date, those], at) => {
       const isWhole = this.#loaded.total !== null;
       const all = isWhole ? tally({ byDate: new Map(), number: 0, cancelled: 0 }, those) : this.#days?.byDate.get(date);
       const number = all ? signings(all) : "counting…";
       const heading = h("h2", { class: isOnly && "unseen" }, dayHeading(date), h("span", { class: "hint" }, ` ${number}`));
-      const rows = ordersTable(`${dayHeading(date)}, ${number}`, those, { choice: this.#choice });
-      return h("section", { class: "card day" }, heading, rows);
+      const group = isOnly ? {} : { heading, among: records, isFirst: at === 0 };
+      return [isOnly && heading, ordersTable(`${dayHeading(date)}, ${number}`, those, { choice: this.#choice, ...group })];
     });
+    return h("div", { class: "card day" }, tables);
   }
 
   /** Returns the link that searches the orders of all views; `null` if this view has them. */
@@ -491,11 +497,14 @@ class OrderList {
     this.#csv.setAttribute("aria-disabled", "true");
     try {
       const { view } = this.#search;
-      const all = await this.#all();
-      const whole = await readWhole(all, (number) => (this.#state.textContent = `Reading ${number} of ${all.length}…`));
-      save(csvOf(whole), `orders-${view}-${dateIn(0)}.csv`);
+      const { orders: all, isWhole } = await this.#all(MOST_SAVED);
+      const question = { title: `Save ${count(all.length, "order")}?`, lines: [MORE_FOLLOW], confirm: "Save" };
+      if (!isWhole && !(await ask(question))) return;
+      const progress = (number) => (this.#state.textContent = `Reading ${number} of ${all.length}…`);
+      const { csv, number } = await csvOf(all, progress);
+      save(csv, `orders-${view}-${dateIn(0)}.csv`);
       this.#state.textContent = "";
-      toast(`${count(whole.length, "order")} saved as CSV.`);
+      toast(`${count(number, "order")} saved as CSV.${isWhole ? "" : ` ${MORE_FOLLOW}`}`);
     } catch (failure) {
       this.#trouble.show(failure);
     } finally {
@@ -506,14 +515,14 @@ class OrderList {
   /** Prints the chosen orders, or the whole list, also what it does not show. */
   async #print() {
     try {
-      const all = await this.#all();
+      const { orders: all, isWhole } = await this.#all(MOST_PRINTED);
       const sheets = Math.ceil(all.length / ON_SHEET);
       const title = `Print ${count(all.length, "order")}?`;
-      const lines = [`They take about ${sheets} pages.`];
+      const lines = [`They take about ${sheets} pages.`, !isWhole && MORE_FOLLOW].filter(Boolean);
       if (sheets > 1 && !(await ask({ title, lines, confirm: "Print" }))) return;
       const isShown = all.length === this.#loaded.records.length && !this.#choice.orders.length;
       if (isShown) return print();
-      const caption = `${count(all.length, "order")}, ${dayInWords(dateIn(0))}`;
+      const caption = `${count(all.length, "order")}${isWhole ? "" : " of more"}, ${dayInWords(dateIn(0))}`;
       const sheet = h("div", { class: "printout" }, h("h2", {}, caption), ordersTable(caption, all, { withDay: true }));
       // The rows of the list have the same ids.
       for (const it of sheet.querySelectorAll("[id]")) it.removeAttribute("id");
@@ -525,18 +534,25 @@ class OrderList {
     }
   }
 
-  /** Returns the chosen orders, or all that the list has. */
-  async #all() {
-    if (this.#choice.orders.length) return this.#choice.orders;
-    if (this.#loaded.total === this.#loaded.records.length) return this.#loaded.records;
-    if (this.#source instanceof Sorted) return this.#source.all();
+  /** Returns the chosen orders, or those that the list has, up to a number, and whether they are all. */
+  async #all(most) {
+    const ofChoice = this.#choice.orders;
+    if (ofChoice.length) return { orders: ofChoice.slice(0, most), isWhole: ofChoice.length <= most };
+    if (this.#loaded.total === this.#loaded.records.length) return { orders: this.#loaded.records, isWhole: true };
+    if (this.#source instanceof Sorted) return this.#source.all(most);
     const { view, sort } = this.#search;
     const isByTime = this.#isFlat && sort.replace("-", "") === "time";
     const order = isByTime ? { order_by: "appointment" } : {};
-    const all = await readAll({ ...filterOf(this.#search), ...order });
-    return (view === "new" && !isByTime) || sort === "-time" ? all.reverse() : all;
+    const read = await readAll({ ...filterOf(this.#search), ...order }, most);
+    if ((view === "new" && !isByTime) || sort === "-time") read.orders.reverse();
+    return read;
   }
 }
+
+const MORE_FOLLOW = "The list has more: filter it by dates, for example, to get the others.";
+
+/** Returns the seconds after which work that began at an instant is repeated: the page spends most of its time at rest. */
+const atRest = (begin) => ((performance.now() - begin) / 1000) * 10;
 
 /** Counts orders by their days. */
 function tally(days, orders) {
@@ -560,14 +576,18 @@ function signings({ number, cancelled }) {
 function groupsOf({ records, total }, choice) {
   const codeOf = (order) => ATTENTION.find(([code]) => order.attention?.includes(code))?.[0];
   const groups = Map.groupBy(records, codeOf);
-  return ATTENTION.filter(([code]) => groups.has(code)).map(([code, sentence, , ofService, ofClient]) => {
+  const late = ATTENTION.filter(([code]) => groups.has(code));
+  const tables = late.map(([code, sentence, , ofService, ofClient], at) => {
     const those = groups.get(code);
     const number = total === null ? `${those.length} shown` : count(those.length, "order");
-    const heading = h("h2", {}, sentence, h("span", { class: "hint" }, ` ${number}`));
-    const todo = h("p", { class: "todo" }, session.isService ? ofService : ofClient);
-    const rows = ordersTable(sentence, those, { withDay: true, withPhone: true, choice });
-    return h("section", { class: "card day" }, heading, todo, rows);
+    const heading = [
+      h("h2", {}, sentence, h("span", { class: "hint" }, ` ${number}`)),
+      h("p", { class: "todo" }, session.isService ? ofService : ofClient),
+    ];
+    const group = { heading, group: code, among: records, isFirst: at === 0 };
+    return ordersTable(sentence, those, { withDay: true, withPhone: true, choice, ...group });
   });
+  return h("div", { class: "card day" }, tables);
 }
 
 /** Moves the focus to the first row of a list. */

@@ -8,6 +8,12 @@ const PAGE = 100;
 /** Pages that a list shows at once. */
 const SHOWN = 5;
 
+/** Pages without an order that are passed at once: a page of a filter looks at a limited number of orders. */
+const MOST_EMPTY = 10;
+
+/** A cursor in the address of a list: its name, the order, and the start that the order had in an agenda. */
+const CURSOR = /^(starting_after|ending_before)\.(\d+)(?:\.([\dT:.Z-]+))?$/;
+
 /** Attempts to read a page of many, while the service is busy. */
 const ATTEMPTS = 5;
 
@@ -19,24 +25,28 @@ const link = (headers, relation) =>
 
 const addressOf = (filter) => `api/order?${new URLSearchParams({ limit: PAGE, ...filter })}`;
 
-/** Gives every order that matches to `take`, in pages. It ends early if that returns `false`. */
+/**
+ * Gives every order that matches to `take`, in pages. It ends early if that returns `false`. Returns whether it has come
+ * to the end.
+ */
 export async function walk(filter, take) {
   for (let address = addressOf(filter); address; ) {
     const here = address;
     const { body, headers } = await patiently(() => request(here));
-    if (take(body.data) === false) return;
     address = link(headers, "next");
+    if (take(body.data) === false) return !address;
   }
+  return true;
 }
 
-/** Reads every order that matches. `progress` gets the number of orders so far. */
-export async function readAll(filter, progress = () => {}) {
+/** Reads the first orders that match, up to a number. Returns also whether they are all. */
+export async function readAll(filter, most) {
   const orders = [];
-  await walk(filter, (page) => {
-    orders.push(...page);
-    progress(orders.length);
+  const isWhole = await walk(filter, (page) => {
+    orders.push(...page.map(slim));
+    return orders.length < most;
   });
-  return orders;
+  return { orders: orders.slice(0, most), isWhole: isWhole && orders.length <= most };
 }
 
 /** Does something, again after a while if the service is busy. */
@@ -57,15 +67,17 @@ export class Pages {
   #known = [];
   #start;
   #oldestFirst;
+  #mostEmpty;
   depth;
 
   /** `from` is the cursor of the first page as {@link from} returns it. */
   constructor(filter, { oldestFirst = false, depth = 1, from = "" } = {}) {
-    const [name, id] = from.split(".");
-    const isCursor = ["starting_after", "ending_before"].includes(name) && /^\d+$/.test(id);
+    const [, name, id, at] = CURSOR.exec(from) ?? [];
     // Newer than 0 are all orders: the page has the oldest ones.
     const first = oldestFirst ? { ending_before: 0 } : {};
-    this.#start = addressOf({ ...filter, ...(isCursor ? { [name]: id } : first) });
+    this.#start = addressOf({ ...filter, ...(name ? { [name]: id, ...(at && { at }) } : first) });
+    // A search for a text reads many orders, so that only its user goes on with it.
+    this.#mostEmpty = filter.search ? 0 : MOST_EMPTY;
     this.#oldestFirst = oldestFirst;
     this.depth = Math.min(depth, SHOWN);
   }
@@ -73,26 +85,33 @@ export class Pages {
   /** Returns the cursor of the first page; empty at the beginning. */
   get from() {
     if (!this.#known[0]?.before) return "";
-    const cursor = /(starting_after|ending_before)=(\d+)/.exec(this.#start);
-    return cursor ? `${cursor[1]}.${cursor[2]}` : "";
+    const parameters = new URLSearchParams(this.#start.split("?")[1]);
+    const name = ["starting_after", "ending_before"].find((it) => parameters.has(it));
+    return name ? [name, parameters.get(name), parameters.get("at")].filter(Boolean).join(".") : "";
   }
 
-  /** Reads the pages. One that has not changed is not sent again. */
+  /**
+   * Reads the pages. One that has not changed is not sent again. `isSparse`: orders follow, and the last pages had none,
+   * so that only the user goes on.
+   */
   async read() {
     const pages = [];
     let address = this.#start;
-    while (address && pages.length < this.depth) {
+    let empty = 0;
+    while (address && pages.length < this.depth + empty) {
       const known = this.#known.find((page) => page.address === address);
       const headers = known ? { "if-none-match": known.tag } : {};
       const answer = await request(address, { headers });
       const page = answer.status === 304 ? known : this.#pageOf(address, answer);
       pages.push(page);
       address = page.after;
+      if (!page.records.length && empty < this.#mostEmpty) empty++;
     }
     this.#known = pages;
     const records = pages.flatMap((page) => page.records);
     const [hasBefore, hasMore] = [Boolean(pages[0].before), Boolean(address)];
-    return { records, hasBefore, hasMore, total: hasBefore || hasMore ? null : records.length };
+    const isSparse = hasMore && !pages.at(-1).records.length;
+    return { records, hasBefore, hasMore, isSparse, total: hasBefore || hasMore ? null : records.length };
   }
 
   #pageOf(address, { headers, body }) {
@@ -121,6 +140,7 @@ export class Sorted {
   #compare;
   #progress;
   #orders = [];
+  #isWhole = true;
   #first = 0;
   depth = 1;
   from = "";
@@ -134,7 +154,7 @@ export class Sorted {
   async read({ isMove = false } = {}) {
     if (!isMove || !this.#orders.length) {
       const orders = [];
-      await walk(this.#filter(), (page) => {
+      this.#isWhole = await walk(this.#filter(), (page) => {
         orders.push(...page.map(slim));
         this.#progress(orders.length);
         return orders.length < MOST_SORTED;
@@ -148,9 +168,9 @@ export class Sorted {
     return { records, hasBefore: this.#first > 0, hasMore, total: this.#orders.length };
   }
 
-  /** Returns all orders. */
-  all() {
-    return this.#orders;
+  /** Returns the first orders, up to a number, and whether they are all. */
+  all(most) {
+    return { orders: this.#orders.slice(0, most), isWhole: this.#isWhole && this.#orders.length <= most };
   }
 
   forward() {

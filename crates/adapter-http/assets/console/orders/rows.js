@@ -42,11 +42,11 @@ const COLUMNS = {
     notaryNameOf,
     (order, { withPhone }) => [
       said(notaryNameOf(order)),
-      withPhone && order.notary?.phone && h("div", {}, phoneLink(order.notary.phone)),
+      withPhone && order.notary?.phone && [" ", h("span", { class: "call" }, phoneLink(order.notary.phone))],
     ],
   ],
   side: [() => (session.isService ? "Client" : "Signing service"), sideOf, (order) => said(sideOf(order))],
-  marks: ["Marks", null, (order) => marks(order)],
+  marks: ["Marks", null, marks],
 };
 
 /** The columns of every list, and of the list of changes. */
@@ -72,16 +72,22 @@ export function comparison(sort) {
 /**
  * Returns the table of orders. `withDay` shows the day beside the time, `withPhone` the phone of the notary.
  * `choice` lets the user choose rows, and `sort` has the `key` of the order and a function `set`, if it can change.
+ * One of several tables has the `heading` of its `group` of orders, those `among` which it is, and the heads of the
+ * columns only if it `isFirst`.
  */
-export function ordersTable(caption, records, { ofChanges = false, choice = null, sort = null, ...options } = {}) {
-  const isIn = (name) => records.some((it) => cellText(COLUMNS[name][2](it, options)));
+export function ordersTable(
+  caption,
+  records,
+  { ofChanges = false, choice = null, sort = null, heading = null, among = records, isFirst = true, ...options } = {},
+) {
+  const isIn = (name) => among.some((it) => cellText(COLUMNS[name][2](it, options)));
   const isEmpty = (name) => OPTIONAL.includes(name) && !isIn(name);
   const names = (ofChanges ? OF_CHANGES : USUAL).filter((name) => !isEmpty(name));
-  const title = (name) => (typeof COLUMNS[name][0] === "function" ? COLUMNS[name][0](options) : COLUMNS[name][0]);
+  const titleOf = (name) => (typeof COLUMNS[name][0] === "function" ? COLUMNS[name][0](options) : COLUMNS[name][0]);
   const head = (name) => {
     const isSorted = sort?.key.replace("-", "") === name;
     const isDown = isSorted && sort.key.startsWith("-");
-    const label = [title(name), isSorted && h("span", { "aria-hidden": "true" }, isDown ? " ↓" : " ↑")];
+    const label = [titleOf(name), isSorted && h("span", { "aria-hidden": "true" }, isDown ? " ↓" : " ↑")];
     const turn = () => sort.set(isSorted ? (isDown ? "" : `-${name}`) : name);
     return h(
       "th",
@@ -90,7 +96,7 @@ export function ordersTable(caption, records, { ofChanges = false, choice = null
     );
   };
   const cell = (name, order) =>
-    h("td", { role: "cell", class: name, "data-head": title(name) }, h("div", {}, COLUMNS[name][2](order, options)));
+    h("td", { role: "cell", class: name, "data-head": titleOf(name) }, h("div", {}, COLUMNS[name][2](order, options)));
   const row = (order) =>
     h(
       "tr",
@@ -99,11 +105,19 @@ export function ordersTable(caption, records, { ofChanges = false, choice = null
       names.map((name) => cell(name, order)),
     );
   const whole = choice && h("th", { scope: "col", role: "columnheader", class: "choose" }, choice.boxOfAll(caption, records));
+  const empty = choice && h("td", { role: "cell", class: "choose" });
+  const title = heading && h("th", { scope: "colgroup", role: "columnheader", colspan: names.length }, heading);
   return h(
     "table",
-    { role: "table", class: "orders" },
+    { role: "table", class: ["orders", heading && "grouped", options.withDay && "dated"].filter(Boolean).join(" ") },
     h("caption", { class: "unseen" }, caption),
-    h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, whole, names.map(head))),
+    heading && h("colgroup", {}, [choice && "choose", ...names].filter(Boolean).map((name) => h("col", { class: name }))),
+    h(
+      "thead",
+      { role: "rowgroup" },
+      title && h("tr", { role: "row", class: "heading" }, whole, title),
+      h("tr", { role: "row", class: !isFirst && "later" }, title ? empty : whole, names.map(head)),
+    ),
     h("tbody", { role: "rowgroup" }, records.map(row)),
   );
 }
@@ -111,11 +125,14 @@ export function ordersTable(caption, records, { ofChanges = false, choice = null
 /** Returns the text of what a cell shows. */
 const cellText = (content) => h("div", {}, content).textContent;
 
-/** Returns what is in, and what is missing, in few characters; the whole sentence is there on demand. */
-function marks(order) {
+/**
+ * Returns what is in, and what is missing, in few characters; the whole sentence is there on demand. What all orders of
+ * a `group` lack stands in its heading.
+ */
+function marks(order, { group } = {}) {
   const { documents_uploaded: documents, documents_fetched: fetched = 0, signed_documents_uploaded: signed } = order;
   const isFetched = fetched >= documents;
-  const late = ATTENTION.filter(([code]) => order.attention?.includes(code));
+  const late = ATTENTION.filter(([code]) => code !== group && order.attention?.includes(code));
   const note = order.newest_note;
   const inWords = isFetched
     ? "The documents are in, and the signing service has them"

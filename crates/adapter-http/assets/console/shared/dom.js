@@ -92,7 +92,7 @@ export function size(bytes) {
 }
 
 /** Returns a number with its noun. */
-export const count = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
+export const count = (number, noun) => `${number.toLocaleString("en-US")} ${noun}${number === 1 ? "" : "s"}`;
 
 /** Returns a status of an order or a webhook. */
 export const badge = (status) =>

@@ -227,6 +227,21 @@ async fn deliveries_of_each_release_leave(kind: Kind) {
     }
 }
 
+/// Also before the current program has migrated it, and after an upgrade.
+#[tokio::test(flavor = "multi_thread")]
+async fn backup_of_each_release_is_made_and_restored() {
+    for released in Released::all(Kind::Embedded) {
+        let (wiring, restored) = (Wiring::embedded(), Wiring::embedded());
+        released.copied_to(&wiring, "dump.sql");
+        let folder = tempfile::tempdir().unwrap();
+        run(&wiring, &["backup", folder.path().to_str().unwrap()]);
+        run(&restored, &["restore", folder.path().to_str().unwrap()]);
+        let app = released.app(restored).await;
+        assert_whole(&app, &released).await;
+        app.stop().await;
+    }
+}
+
 /// An instance of a release goes on beside the current program while the database has the current schema. What
 /// it writes are the rows of its dump: the current schema takes them.
 #[tokio::test(flavor = "multi_thread")]

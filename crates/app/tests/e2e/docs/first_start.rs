@@ -56,13 +56,25 @@ async fn first_start_writes_key_to_a_file_and_prints_working_curl_line() {
         "{response} {}",
         String::from_utf8_lossy(&executed.stderr)
     );
+    let link_file = wiring.data().join("first-sign-in");
+    assert_eq!(fs::metadata(&link_file).unwrap().permissions().mode() & 0o777, 0o600);
+    let link = fs::read_to_string(&link_file).unwrap();
+    let (console, token) = link.trim_end().split_once("#welcome=").unwrap();
+    assert_eq!(console, format!("http://localhost:{}/console", server.address.port()));
+    assert!(text.contains(link_file.to_str().unwrap()) && !text.contains(token), "{text}");
+    let people = run(&wiring, &["people", "list", "--json"]);
+    let admin: serde_json::Value = serde_json::from_str(&people).unwrap();
+    let facts = ["id", "state", "role", "client_id"].map(|name| admin[name].to_string());
+    assert_eq!(facts, ["1", "\"invited\"", "\"admin\"", "1"]);
     let log = server.stop_and_read_log();
     assert!(log.contains(file.to_str().unwrap()) && !log.contains("nok_"), "{log}");
+    assert!(!log.contains(token), "{log}");
 
     // A later start prints nothing.
     let server = ServiceProcess::start(&wiring, &[]);
     created(server.as_key(&key).order("F-2").await).await;
     assert_eq!(server.stop("-INT"), (Some(0), String::new()));
+    assert_eq!(run(&wiring, &["people", "list", "--json"]).lines().count(), 1);
 }
 
 /// A start that is killed between the issue and the name of the file.
@@ -132,9 +144,13 @@ async fn first_start_on_a_terminal_shows_the_key_and_writes_none() {
     let command = notary_orders(&wiring, &[]);
     let mut terminal = on_a_terminal(&command).env_clear().spawn().unwrap();
     let mut lines = BufReader::new(terminal.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let link = lines.find(|line| line.contains("/console#welcome=")).unwrap();
+    assert!(link.trim_start().starts_with("http://localhost:"), "{link}");
     let shown = lines.find(|line| line.starts_with("export API_KEY=")).unwrap();
     assert!(shown.starts_with("export API_KEY=nok_"), "{shown}");
-    assert!(!wiring.data().join("first-key").exists());
+    for file in ["first-key", "first-sign-in"] {
+        assert!(!wiring.data().join(file).exists());
+    }
     terminal.kill().unwrap();
     terminal.wait().unwrap();
 }

@@ -112,7 +112,7 @@ async fn resent_orders_are_created_once_and_amended_after_that() {
 const ORDERS: usize = 200;
 
 /// Returns every order that a mirror has, by its number.
-fn mirrored(state: &Path) -> BTreeMap<i64, Value> {
+pub(super) fn mirrored(state: &Path) -> BTreeMap<i64, Value> {
     let orders: Vec<Value> = if state.join("mirror.json").exists() {
         let mirror: Value =
             serde_json::from_slice(&fs::read(state.join("mirror.json")).unwrap()).unwrap();
@@ -128,8 +128,25 @@ fn mirrored(state: &Path) -> BTreeMap<i64, Value> {
     orders.into_iter().map(|order| (order["order_id"].as_i64().unwrap(), order)).collect()
 }
 
+/// Makes a mirror that of a database with later changes, and with an order that is not in this one.
+fn outdate(state: &Path) {
+    let json = state.join("mirror.json");
+    if json.exists() {
+        let mut mirror: Value = serde_json::from_slice(&fs::read(&json).unwrap()).unwrap();
+        mirror["next_after"] = json!("999-999-9");
+        mirror["orders"]["999"] = json!({ "order_id": 999 });
+        fs::write(json, mirror.to_string()).unwrap();
+        return;
+    }
+    let lost = r#"INSERT INTO orders VALUES (999, 'F', 'NEW', '', '{"order_id":999}');"#;
+    let outdate = format!("UPDATE feed SET next_after = '999-999-9'; {lost}");
+    let mut query = Command::new("sqlite3");
+    let output = query.arg(state.join("mirror.db")).arg(outdate).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+}
+
 /// Reads every order of the list.
-async fn listed(app: &TestApp) -> BTreeMap<i64, Value> {
+pub(super) async fn listed(app: &Api) -> BTreeMap<i64, Value> {
     let (mut orders, mut after) = (BTreeMap::new(), String::new());
     loop {
         let page = app.read(&format!("/api/order?limit=100{after}")).await;
@@ -214,6 +231,12 @@ async fn killed_mirrors_end_equal_to_the_list() {
             .collect::<Vec<_>>();
         expected.sort();
         assert_eq!(printed, expected, "{mirror}");
+        assert_eq!(mirrored(state.path()), listed(&app).await, "{mirror}");
+
+        // After a restore of an older backup, it begins anew, and what was lost goes.
+        outdate(state.path());
+        assert!(mirrored(state.path()).contains_key(&999), "{mirror}");
+        run().await;
         assert_eq!(mirrored(state.path()), listed(&app).await, "{mirror}");
     }
 }

@@ -160,7 +160,7 @@ async fn accesses_are_filtered_and_printed_as_table_json_or_csv(kind: Kind) {
     let csv = run(&app.wiring, &["orders", "accesses", "1", "--csv"]);
     let lines: Vec<_> = csv.split("\r\n").collect();
     assert!(lines[0].starts_with("at,run,number,kind,order_id,"), "{csv}");
-    let end = format!(",orders show,{},,,ok,,", user());
+    let end = format!(",orders show,{},,,ok,,,", user());
     assert!(lines.iter().any(|line| line.ends_with(&end)), "{csv}");
     let table = run(&app.wiring, &["accesses", "list"]);
     let by = format!("operator {}", user());

@@ -13,6 +13,7 @@ use std::{
 };
 
 use reqwest::Method;
+use serde_json::json;
 use tokio::{runtime::Handle, task::block_in_place};
 
 use crate::{
@@ -91,6 +92,49 @@ async fn backup_under_load_restores_complete_orders() {
     let service = ServiceProcess::start(&restored, &[LONG_WINDOW]).with_key(key);
     problem(service.order("before-19").await, 409, "duplicate_order").await;
     created(service.order_with_deed("after").await).await;
+}
+
+/// The restored database gives the same identifiers and numbers again. A cursor in what it has goes on.
+#[tokio::test(flavor = "multi_thread")]
+async fn cursor_from_behind_a_restored_backup_is_unknown() {
+    async fn change(service: &ServiceProcess, number: &str) {
+        let order = created(service.order(number).await).await;
+        let notes = format!("/api/order/{}/notes", order["order_id"]);
+        created(service.post(&notes).json(&json!({ "text": "x" })).send().await.unwrap()).await;
+    }
+    async fn now(service: &ServiceProcess) -> String {
+        let page = service.read("/api/order/changes?after=now").await;
+        page["next_after"].as_str().unwrap().to_owned()
+    }
+    let wiring = Wiring::embedded();
+    let service = ServiceProcess::keyed(&wiring, &[]);
+    change(&service, "F-1").await;
+    let kept = now(&service).await;
+    let folder = tempfile::tempdir().unwrap();
+    text(on(&wiring, "backup", folder.path()));
+    change(&service, "F-2").await;
+    let lost = now(&service).await;
+    let key = service.key.clone();
+    assert_eq!(service.stop("-TERM").0, Some(0));
+
+    let restored = Wiring::embedded();
+    text(on(&restored, "restore", folder.path()));
+    let service = ServiceProcess::start(&restored, &[]).with_key(key.clone());
+    for number in ["F-3", "F-4"] {
+        change(&service, number).await;
+    }
+    let behind = service.get(&format!("/api/order/changes?after={lost}")).await;
+    let behind = problem(behind, 400, "validation_failed").await;
+    assert_eq!(behind["errors"][0]["code"], "unknown_cursor");
+    let page = service.read(&format!("/api/order/changes?after={kept}")).await;
+    let numbers = page["data"].as_array().unwrap().iter().map(|change| &change["file_number"]);
+    assert_eq!(numbers.collect::<Vec<_>>(), ["F-3", "F-3", "F-4", "F-4"]);
+    // Its own cursors go on across the next start, and across `adopt`.
+    let own = page["next_after"].as_str().unwrap().to_owned();
+    assert_eq!(service.stop("-TERM").0, Some(0));
+    run(&restored, &["adopt"]);
+    let service = ServiceProcess::start(&restored, &[]).with_key(key);
+    assert_eq!(now(&service).await, own);
 }
 
 #[tokio::test(flavor = "multi_thread")]

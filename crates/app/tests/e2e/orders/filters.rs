@@ -69,6 +69,7 @@ struct Query {
     created_after: Option<OffsetDateTime>,
     created_before: Option<OffsetDateTime>,
     updated_after: Option<OffsetDateTime>,
+    by_appointment: bool,
 }
 
 impl Query {
@@ -101,8 +102,25 @@ impl Query {
         let created_after = instant("created_after", |it| it.created_at);
         let created_before = instant("created_before", |it| it.created_at);
         let updated_after = instant("updated_after", |it| it.updated_at);
-        let text = parts.join("&");
-        Self { text, statuses, from, to, signer, created_after, created_before, updated_after }
+        let by_appointment = random.bool();
+        parts.extend(by_appointment.then(|| "order_by=appointment".to_owned()));
+        Self {
+            text: parts.join("&"),
+            statuses,
+            from,
+            to,
+            signer,
+            created_after,
+            created_before,
+            updated_after,
+            by_appointment,
+        }
+    }
+
+    /// Returns the place of an order in the list.
+    fn place(&self, looks: &Looks) -> (String, i64) {
+        let date = if self.by_appointment { looks.date.clone() } else { String::new() };
+        (date, looks.id)
     }
 
     fn matches(&self, looks: &Looks) -> bool {
@@ -216,19 +234,23 @@ async fn walk_has_each_order_that_matches_throughout_once(kind: Kind) {
     let (middle, mut found_some) = (sides.changing[0], 0);
     for _ in 0..setting("FILTER_WALKS", WALKS) {
         let query = Query::random(&mut random, &sides.steady);
-        let (relation, cursor) = if random.bool() {
-            ("next", String::new())
-        } else {
-            ("prev", format!("&ending_before={middle}"))
+        let (relation, cursor) = match (random.bool(), query.by_appointment) {
+            (true, _) => ("next", String::new()),
+            (false, true) => ("prev", "&ending_before=0".to_owned()),
+            (false, false) => ("prev", format!("&ending_before={middle}")),
         };
         let path = format!("/api/order?{}{cursor}", query.text);
         let found = sides.walk(&mut random, &path, relation).await;
-        let is_sorted = found.is_sorted_by(|a, b| if relation == "next" { a > b } else { a < b });
+        // The others may move while the walk goes on.
+        let of_steady = found.iter().filter_map(|id| sides.steady.iter().find(|it| it.id == *id));
+        let places: Vec<_> = of_steady.map(|looks| query.place(looks)).collect();
+        let ascends = (relation == "prev") != query.by_appointment;
+        let is_sorted = places.is_sorted_by(|a, b| if ascends { a < b } else { a > b });
         assert!(is_sorted, "{path}: {found:?}");
         for looks in &sides.steady {
             let is_found = found.contains(&looks.id);
             if query.matches(looks) {
-                let is_in_range = relation == "next" || looks.id > middle;
+                let is_in_range = relation == "next" || query.by_appointment || looks.id > middle;
                 assert_eq!(is_found, is_in_range, "{path}: {looks:?} {found:?}");
                 found_some += usize::from(is_found);
             } else if query.updated_after.is_none() {
@@ -258,6 +280,10 @@ async fn bad_filter_is_named() {
         ("search=%2D%2D%2D", "search"),
         ("attention=late", "attention"),
         ("order_by=created_at", "order_by"),
+        ("order_by=appointment&starting_after=1&at=noon", "at"),
+        ("order_by=appointment&starting_after=1&at=2026-12-01", "at"),
+        ("order_by=appointment&at=2026-12-01T20:30:00Z", "at"),
+        ("starting_after=1&at=2026-12-01T20:30:00Z", "at"),
         ("notary=", "notary"),
         ("updated_after=yesterday", "updated_after"),
         ("updated_after=", "updated_after"),

@@ -66,6 +66,7 @@ async fn service_finds_its_notaries_latest_first_and_no_others(kind: Kind) {
     ];
     assert_eq!(rows, expected);
     assert_eq!((&found["url"], &found["has_more"]), (&json!(PATH), &json!(false)));
+    assert_eq!(found["is_complete"], true);
 
     // A note is no use of a notary, a status is.
     let note = json!({ "text": "The gate code is 4711." });

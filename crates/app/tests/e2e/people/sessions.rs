@@ -6,6 +6,7 @@ use domain::{
 };
 use reqwest::Method;
 use serde_json::json;
+use test_servers::authenticator::Authenticator;
 use time::Duration;
 
 use crate::{
@@ -251,9 +252,11 @@ async fn requests_of_other_sites_change_nothing() {
     // The own page, in an old browser.
     let own = ann.bare(Method::POST, CREATE).header("origin", ann.origin()).json(&order("F-1"));
     created(own.send().await.unwrap()).await;
-    // A link of another site shows what there is.
-    let read = ann.bare(Method::GET, "/api/session").header("sec-fetch-site", "cross-site");
-    assert_eq!(read.send().await.unwrap().status(), 200);
+    // An image of another page leaves no access of hers, and fetches no document in her name.
+    for (site, status) in [("cross-site", 401), ("same-site", 401), ("none", 200)] {
+        let read = ann.bare(Method::GET, "/api/order").header("sec-fetch-site", site);
+        assert_eq!(read.send().await.unwrap().status(), status, "{site}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -324,4 +327,38 @@ async fn key_in_a_header_wins_over_the_cookie() {
     assert_eq!(read["history"][0]["by"], "test");
     let wrong = ann.request(Method::GET, "/api/order").bearer_auth("nok_x").send().await.unwrap();
     problem(wrong, 401, "unauthorized").await;
+}
+
+/// Of a sign-in, of one more passkey, and of another person.
+#[tokio::test(flavor = "multi_thread")]
+async fn ceremony_ends_only_as_it_has_begun() {
+    let app = TestApp::start().await;
+    let (_, mut ann) = signed_in(&app, CLIENT, "Ann Roe", Role::Member).await;
+    let (_, mut joe) = signed_in(&app, CLIENT, "Joe Doe", Role::Admin).await;
+    let add = (Method::POST, "/api/people/me/passkeys/finish");
+    let sign_in = (Method::POST, "/api/session/passkey/finish");
+    let login = (Method::POST, "/api/session/login/finish");
+    let no_ceremony = (400, "no_ceremony");
+
+    let credential = ann.credential(json!({ "purpose": "sign_in" })).await;
+    let body = json!({ "credential": credential });
+    ann.refused(add.clone(), Some(body.clone()), no_ceremony).await;
+    // It is over with that.
+    ann.refused(sign_in.clone(), Some(body), no_ceremony).await;
+    ann.credential(json!({ "purpose": "sign_in" })).await;
+    ann.refused(login, Some(json!({ "state": "s", "code": "c" })), no_ceremony).await;
+
+    for by_other in [false, true] {
+        let begun = ann.post("/api/people/me/passkeys", json!({})).await;
+        let made = Authenticator::new().create(&begun["publicKey"].to_string(), &ann.origin());
+        let made: serde_json::Value = serde_json::from_str(&made.unwrap()).unwrap();
+        let body = Some(json!({ "credential": made }));
+        if by_other {
+            joe.ceremony = ann.ceremony.clone();
+            joe.refused(add.clone(), body, no_ceremony).await;
+        } else {
+            ann.refused(sign_in.clone(), body, no_ceremony).await;
+        }
+    }
+    assert_eq!((app.rows("passkeys"), app.rows("sessions")), (2, 2));
 }

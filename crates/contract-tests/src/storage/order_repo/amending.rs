@@ -6,10 +6,13 @@ use domain::{
     api_key::{ClientId, Owner, Party},
     delivery::{Audience, NewDelivery},
     order::{
-        Actor, ChangeKind, FileNumber, MAX_TOLD, Order, OrderChange, OrderCommand, OrderId,
-        OrderStatus, Refusal, SigningServiceId, change::Amendment,
+        Actor, ChangeKind, FileNumber, MAX_TOLD, OldValues, Order, OrderChange, OrderCommand,
+        OrderId, OrderStatus, Refusal, SigningServiceId, change::Amendment,
     },
-    ports::{Changed, ListedOrder, NewOrder, OrderCommandRequest, OrderUpdate, WriteError},
+    ports::{
+        Changed, Cursor, HistoryQuery, ListedOrder, MaybeErased, NewOrder, OrderCommandRequest,
+        OrderUpdate, WriteError,
+    },
     precondition::OrderPrecondition,
     trace_context::TraceContext,
     webhook::{EventChange, EventType},
@@ -98,6 +101,7 @@ pub async fn amended_order_is_found_as_stored(storage: &Storage) {
                 actor: Actor::Client,
                 reason: None,
                 by: None,
+                before: Some(order.order.old_values(&changed)),
             });
             order.updated_at = at;
             told.push(changed);
@@ -128,6 +132,51 @@ pub async fn amendment_is_later_than_every_change_before(storage: &Storage) {
     let kinds: Vec<_> = order.changes.iter().map(|change| change.kind.clone()).collect();
     let changed = || ChangeKind::Changed(lender());
     assert_eq!(kinds, [changed(), ChangeKind::Status, changed()]);
+}
+
+/// Each read of the history has them. The rest of an entry is read without them, too.
+pub async fn old_values_stay_until_the_erasure(storage: &Storage) {
+    let id = storage.create(&new_order("F-1", NOW)).await;
+    let mut expected = vec![None];
+    for bank in ["A bank", "B bank", "C bank"] {
+        let before = found(storage, LIVE, id).await.unwrap().order;
+        amend(storage, &amendment(id, "F-1", bank)).await.unwrap();
+        expected.push(Some(before.old_values(&lender())));
+    }
+    let of_read = async || {
+        let order = found(storage, LIVE, id).await.unwrap();
+        order.history().map(|change| change.before).collect::<Vec<_>>()
+    };
+    let in_pages = async || {
+        let (mut values, mut cursor) = (Vec::new(), Cursor::Newest);
+        loop {
+            let query = HistoryQuery { limit: 2, cursor };
+            let page = storage.reader.history(LIVE, id, &query).await.unwrap();
+            let page = page.and_then(MaybeErased::whole).flatten().unwrap();
+            cursor = Cursor::OlderThan(page.items.last().unwrap().id);
+            values.extend(page.items.into_iter().map(|entry| entry.change.before));
+            if !page.has_older {
+                values.reverse();
+                return values;
+            }
+        }
+    };
+    assert_eq!(of_read().await, expected);
+    assert_eq!(in_pages().await, expected);
+    let all: BTreeSet<_> = expected.iter().flatten().map(json).collect();
+    assert_eq!(all.len(), 3);
+    let kept = storage.other_system.remains(id).await.data;
+    assert!(all.iter().all(|values| kept.contains(values)), "{all:?}");
+
+    storage.other_system.damage_old_values(id).await;
+    assert_eq!(of_read().await, vec![None; 4]);
+    assert_eq!(in_pages().await, vec![None; 4]);
+    samples::condemned(storage.admin.erase(id, LATER, None).await.unwrap());
+    assert_eq!(storage.other_system.remains(id).await.data, Vec::<String>::new());
+}
+
+fn json(values: &OldValues) -> String {
+    serde_json::to_string(values).unwrap()
 }
 
 /// It returns the order.
@@ -251,6 +300,7 @@ pub async fn confirmation_ends_with_its_appointment(storage: &Storage) {
         actor: Actor::Client,
         reason: None,
         by: None,
+        before: None,
     };
     assert_eq!(*ended, expected);
     let events = storage.outbox.events(NOW + 400 * Duration::DAY, 10_000).await.unwrap();

@@ -7,7 +7,7 @@ use domain::{
         Actor, ChangeKind, EmailAddress, Notary, OrderChange, OrderId, OrderStatus,
         SigningServiceId, StoredOrder, event::NotaryThen,
     },
-    ports::{Event, MaybeErased, NewOrder, OrderFilter, OrderUpdate},
+    ports::{Changed, Event, MaybeErased, NewOrder, OrderFilter, OrderUpdate},
     webhook::EventType,
 };
 use time::{Duration, OffsetDateTime};
@@ -15,7 +15,7 @@ use time::{Duration, OffsetDateTime};
 use super::adding::{self, add};
 use crate::{
     ForeignChange, Remains,
-    samples::{LIVE, MICROSECOND, NOW, Storage, at_once, new_order},
+    samples::{self, LIVE, MICROSECOND, NOW, Storage, at_once, new_order},
 };
 
 const SERVICE: Owner = Owner { party: Party::Service(SigningServiceId(42)), is_test: false };
@@ -45,7 +45,8 @@ pub(crate) fn update(id: OrderId, seen: OffsetDateTime, status: &str) -> OrderUp
 fn entry(update: &OrderUpdate) -> OrderChange {
     let OrderUpdate { at, status, notary_id, actor, reason, .. } = update.clone();
     let (status, notary_id) = (status.unwrap(), notary_id.unwrap());
-    OrderChange { at, kind: ChangeKind::Status, status, notary_id, actor, reason, by: None }
+    let kind = ChangeKind::Status;
+    OrderChange { kind, status, notary_id, actor, reason, ..OrderChange::created(at) }
 }
 
 /// Changes an order, and returns whether that was done.
@@ -116,6 +117,27 @@ pub async fn event_has_the_notary_of_its_change(storage: &Storage) {
     let contents: Vec<_> = events.into_iter().map(|event| event.content).collect();
     let then = |notary_id, notary| Some(MailContent::Notary(NotaryThen { notary_id, notary }));
     assert!(contents == [None, then(Some(7), Some(pat)), then(None, None)], "{contents:?}");
+}
+
+/// The status stays. A reason that the order has changes nothing.
+pub async fn reason_of_a_signing_without_signatures_is_given_later(storage: &Storage) {
+    let id = storage.create(&new_order("F-1", NOW)).await;
+    let not_signed = OrderUpdate { reason: None, ..update(id, NOW, "DID_NOT_SIGN") };
+    assert!(is_changed(storage, &not_signed).await);
+    for (reason, is_new) in [("ill", true), ("ill", false), ("late", true)] {
+        let before = found(storage, id).await;
+        let given = storage.orders.change(&samples::give_reason(id, reason)).await.unwrap();
+        assert_eq!(given, Changed::ReasonGiven);
+        let after = found(storage, id).await;
+        assert_eq!(after.reason_of_status(), Some(reason));
+        let entries = after.changes.len() - before.changes.len();
+        assert_eq!((entries, after.updated_at > before.updated_at), (is_new.into(), is_new));
+    }
+    let (event, before, after) = (EventType::OrderUpdated, "NEW", "DID_NOT_SIGN");
+    let expected = [(event, before, after), (event, after, after), (event, after, after)];
+    let expected =
+        expected.map(|(event, before, after)| (event, before.into(), after.into(), Actor::Service));
+    assert_eq!(events(storage).await, expected);
 }
 
 /// Nor that of an erased order.

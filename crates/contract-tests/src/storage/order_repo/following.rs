@@ -10,9 +10,12 @@ use domain::{
 use time::{Duration, OffsetDateTime};
 
 use super::{amending::amendment, changing, create_at_once, duplicate_of, found};
-use crate::samples::{
-    LIVE, NOW, Storage, WINDOW, attempt, claim, idempotency_key, idempotent_request, key_use,
-    new_order,
+use crate::{
+    ForeignChange,
+    samples::{
+        LIVE, NOW, Storage, WINDOW, attempt, claim, idempotency_key, idempotent_request, key_use,
+        new_order,
+    },
 };
 
 /// How many requests arrive at the same time.
@@ -20,6 +23,10 @@ const REQUESTS: u32 = 32;
 
 fn following(after: Option<OrderId>, at: OffsetDateTime) -> NewOrder {
     NewOrder { only_after: Some(after), ..new_order("F-1", at) }
+}
+
+async fn set_status(storage: &Storage, id: OrderId, status: &'static str) {
+    storage.other_system.change_order(id, ForeignChange::Status(status)).await;
 }
 
 /// Returns requests to follow an order. Each is later by a window than the one before: the clock of its instance is
@@ -43,7 +50,9 @@ pub async fn one_of_concurrent_orders_after_the_newest_is_created(storage: &Stor
             assert!(of_that_one, "{error}");
         }
         after = Some(*id);
-        assert_eq!(storage.stats().await.events, u64::try_from(round).unwrap());
+        let orders = u64::try_from(round).unwrap();
+        assert_eq!(storage.stats().await.events, orders * 2 - 1, "each before was ended");
+        set_status(storage, *id, "SIGNED").await;
     }
 }
 
@@ -55,7 +64,9 @@ pub async fn order_follows_only_the_newest_of_its_client(storage: &Storage) {
     for at in [NOW, later(1), later(9)] {
         assert_eq!(duplicate_of(storage, &following(None, at), WINDOW).await, NOW);
     }
+    set_status(storage, mine, "CANCELLED").await;
     let next = storage.create(&following(Some(mine), NOW)).await;
+    set_status(storage, next, "DID_NOT_SIGN").await;
     assert_eq!(duplicate_of(storage, &following(Some(mine), later(9)), WINDOW).await, NOW);
 
     // Another client takes the file number: its order bars, and the newest of the client stays the newest.
@@ -70,6 +81,54 @@ pub async fn order_follows_only_the_newest_of_its_client(storage: &Storage) {
     storage.create(&NewOrder { is_test: true, ..following(None, later(3)) }).await;
     storage.admin.erase(last, later(3), None).await.unwrap();
     storage.create(&following(Some(next), later(3))).await;
+}
+
+/// It may have been reinstated since the caller looked. An erased one takes none, whatever its status was.
+pub async fn order_follows_only_one_that_takes_no_changes(storage: &Storage) {
+    let mine = storage.create(&following(None, NOW)).await;
+    for status in ["NEW", "ASSIGNED", "With the notary"] {
+        set_status(storage, mine, status).await;
+        for at in [NOW, NOW + WINDOW.0 * 9] {
+            assert_eq!(duplicate_of(storage, &following(Some(mine), at), WINDOW).await, NOW);
+        }
+    }
+    // It holds its file number all the while.
+    assert_eq!(duplicate_of(storage, &new_order("F-1", NOW), WINDOW).await, NOW);
+    // Also if the order of another client has taken it.
+    let foreign = NewOrder { client: ClientId(77), ..following(None, NOW + WINDOW.0) };
+    storage.create(&foreign).await;
+    let later = NOW + WINDOW.0 * 9;
+    assert_eq!(duplicate_of(storage, &following(Some(mine), later), WINDOW).await, NOW);
+
+    let mut last = mine;
+    for status in ["SIGNED", "COMPLETED", "DID_NOT_SIGN", "CANCELLED"] {
+        set_status(storage, last, status).await;
+        last = storage.create(&following(Some(last), later)).await;
+    }
+    storage.admin.erase(last, later, None).await.unwrap();
+    storage.create(&following(Some(last), later)).await;
+}
+
+/// An instance of version 0.1.0 beside stores the decomposed form.
+pub async fn file_number_in_another_form_is_in_use(storage: &Storage) {
+    let order = |at| new_order("Jos\u{e9}-1", at);
+    let mine = storage.create(&order(NOW)).await;
+    storage.other_system.decompose_file_number(mine).await;
+    let within = NOW + WINDOW.0 - Duration::MICROSECOND;
+    assert_eq!(duplicate_of(storage, &order(within), WINDOW).await, NOW);
+    let follower = |after, at| NewOrder { only_after: Some(after), ..order(at) };
+    for after in [None, Some(mine)] {
+        let later = NOW + WINDOW.0 * 9;
+        assert_eq!(duplicate_of(storage, &follower(after, later), WINDOW).await, NOW, "{after:?}");
+    }
+    let newest = storage.reader.newest(LIVE, "Jos\u{e9}-1").await.unwrap();
+    assert_eq!(newest.map(|(id, _)| id), Some(mine));
+    set_status(storage, mine, "CANCELLED").await;
+    let next = storage.create(&follower(Some(mine), NOW)).await;
+    // Both forms stand beside each other now.
+    assert_eq!(duplicate_of(storage, &follower(Some(mine), NOW), WINDOW).await, NOW);
+    let newest = storage.reader.newest(LIVE, "Jos\u{e9}-1").await.unwrap();
+    assert_eq!(newest.map(|(id, _)| id), Some(next));
 }
 
 /// The key then stands for the order as of the change, also if nothing was changed.

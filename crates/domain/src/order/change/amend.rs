@@ -14,7 +14,7 @@ use crate::{
         EmailAddress, Order,
         event::{EventChange, EventType, MailContent},
         record::OrderColumns,
-        stored::{Actor, ChangeKind, OrderStatus, after},
+        stored::{Actor, ChangeKind, OrderChange, OrderStatus, after},
     },
     precondition::OrderPrecondition,
 };
@@ -64,6 +64,8 @@ impl Amendment {
         // No order of this version fails to become a record.
         let previous = OrderColumns::of(found).ok().map(MailContent::Previous);
         let told = EventChange::Fields { changed: changed.clone() };
+        let old_values = Some(found.old_values(&changed));
+        let entry = before.entry(ChangeKind::Changed(changed), Actor::Client, at);
         let following = status_after(&before.status, found, &self.order);
         let order = Order { trace: found.trace.clone(), ..(*self.order).clone() };
         Ok(Some(OrderEffects {
@@ -71,7 +73,7 @@ impl Amendment {
             moves_appointment: found.is_moved_by(&self.order),
             order: Some(Box::new(order)),
             range: Some(AddedRange::NOTHING),
-            entry: Some(before.entry(ChangeKind::Changed(changed), Actor::Client, at)),
+            entry: Some(OrderChange { before: old_values, ..entry }),
             events: vec![NewEvent {
                 content: previous,
                 ..NewEvent::telling(EventType::OrderChanged, told)
@@ -128,6 +130,7 @@ mod tests {
         let entry = effects.entry.unwrap();
         assert_eq!(entry.kind, ChangeKind::Changed(changed.clone()));
         assert_eq!(entry.actor, Actor::Client);
+        assert_eq!(entry.before, Some(before.order.as_ref().unwrap().old_values(&changed)));
         assert!(!effects.moves_appointment);
         let [event] = &effects.events[..] else { panic!() };
         assert_eq!(event.event, EventType::OrderChanged);

@@ -26,6 +26,8 @@ pub struct OrderBefore {
     pub notary_id: Option<i64>,
     /// Who the notary is.
     pub notary: Option<Notary>,
+    /// The last reason of the status. Only a new reason needs it.
+    pub reason: Option<String>,
     /// The instant of creation.
     pub created_at: OffsetDateTime,
     /// The instant of the last change.
@@ -80,6 +82,7 @@ impl OrderBefore {
             status: order.status.clone(),
             notary_id: order.notary_id,
             notary: order.notary.clone(),
+            reason: order.reason_of_status().map(str::to_owned),
             created_at: order.created_at,
             updated_at: order.updated_at,
             held_until: order.held_until,
@@ -106,7 +109,7 @@ impl OrderBefore {
 
     /// Returns what is stored under the idempotency key of a request at `now` with these effects: the instant as of
     /// which the order is its answer, and what it added. `version` is that of an amended order. A request without
-    /// effects has found the order so.
+    /// effects is answered with the version that it has found, however old that is.
     pub fn answer(
         &self,
         effects: Option<&OrderEffects>,
@@ -114,7 +117,7 @@ impl OrderBefore {
         now: OffsetDateTime,
     ) -> (OffsetDateTime, Option<AddedRange>) {
         effects.map_or_else(
-            || (now.max(self.updated_at), Some(AddedRange::NOTHING)),
+            || (self.updated_at, Some(AddedRange::NOTHING)),
             |effects| (version.or(effects.at).unwrap_or(now), effects.range),
         )
     }
@@ -132,7 +135,7 @@ impl OrderBefore {
     /// Returns the entry of the history of a change that leaves status and notary.
     pub(super) fn entry(&self, kind: ChangeKind, actor: Actor, at: OffsetDateTime) -> OrderChange {
         let (status, notary_id) = (self.status.clone(), self.notary_id);
-        OrderChange { at, kind, status, notary_id, actor, reason: None, by: None }
+        OrderChange { kind, status, notary_id, actor, ..OrderChange::created(at) }
     }
 }
 
@@ -173,11 +176,11 @@ pub(super) mod tests {
     pub(in crate::order::change) fn held() -> OrderBefore {
         OrderBefore { held_until: Some(NOW + Duration::MICROSECOND), ..before() }
     }
-    /// Whatever the clock of the instance.
+    /// Whatever the clock says.
     #[test]
     fn request_that_changes_nothing_is_answered_as_of_the_last_change() {
-        for (now, at) in [(NOW, NOW), (SEEN - Duration::HOUR, SEEN)] {
-            assert_eq!(before().answer(None, None, now), (at, Some(AddedRange::NOTHING)));
+        for now in [NOW, SEEN - Duration::HOUR] {
+            assert_eq!(before().answer(None, None, now), (SEEN, Some(AddedRange::NOTHING)));
         }
         let changed = OrderEffects { at: Some(NOW), ..OrderEffects::default() };
         let later = NOW + Duration::MICROSECOND;

@@ -60,8 +60,8 @@ pub struct Attempted {
 pub enum Settlement {
     /// It succeeded. The delivery leaves the queue.
     Done,
-    /// The order has changed: the mail would be wrong, or its recipient is no party any more. The delivery
-    /// leaves the queue.
+    /// The order has changed: the mail would be wrong, its recipient is no party any more, or another mail tells it.
+    /// The delivery leaves the queue.
     Obsolete,
     /// It failed. The delivery is due again at `due_at`.
     RetryAt {
@@ -165,7 +165,8 @@ pub trait DeliveryQueue: Send + Sync {
 
     /// Counts mails that are about to leave, each with the version (`updated_at`) of its order that was
     /// read. Remembers the recipients of those that may leave, durably: a later cancellation tells them. Those
-    /// about changed fields are remembered with the version of the order. Leaves out deliveries that are gone.
+    /// with all fields ([`MailSubject::WHOLE`](crate::delivery::MailSubject::WHOLE)) are remembered with the version of
+    /// the order. Leaves out deliveries that are gone.
     ///
     /// An implementation guarantees:
     /// - A mail may leave if its order still has that version, and it is within `limit` mails of the
@@ -174,6 +175,9 @@ pub trait DeliveryQueue: Send + Sync {
     ///   mails may leave if a worker is lost.
     /// - Mails of a client to a recipient are counted over all processes, whatever the case of the
     ///   address, in the order of the call.
+    /// - The mails about changed fields that a mail with all fields tells leave the queue
+    ///   ([`NewDelivery::tells`](crate::delivery::NewDelivery::tells)), unless they are leased, failed for good, or the
+    ///   mail itself may have arrived before. Of two about changed fields, the older stays: it has older values.
     /// - Counts of past hours do not pile up.
     async fn begin(
         &self,

@@ -60,15 +60,15 @@ pub trait Outbox: Send + Sync {
     /// deliveries are as old as their event, and due at `now` at the latest, but for mails whose news gather:
     /// they are due when their news have [settled](Settling). Returns the removed events.
     ///
-    /// News that gather [join](NewDelivery::join) the newest mail of their order, kind and recipient that waits.
-    /// One that a worker has leased, that failed for good, or whose outcome is unknown does not wait. The joined mail is as
-    /// old as before, has no failed attempts, and is due when all its news have settled, and not earlier
-    /// than before.
+    /// News [join](NewDelivery::join) the newest mail of their order, kind and recipient that waits. One that a worker
+    /// has leased, that failed for good, or whose outcome is unknown does not wait. The joined mail is as
+    /// old as before, and has no failed attempts. If its news gather, it is due when all of them have settled, and not
+    /// earlier than before. Changes that a mail which waits [tells](NewDelivery::tells) anyway have none.
     ///
     /// An implementation guarantees, over any number of processes:
     /// - Of concurrent calls with one event, one removes it and adds its deliveries.
     /// - An event that is not there any more adds none.
-    /// - Of concurrent calls with news that gather, one adds the mail, and the others join it.
+    /// - Of concurrent calls with news of one kind, one adds the mail, and the others join it.
     async fn dispatch(
         &self,
         dispatches: &[Dispatch],

@@ -16,13 +16,18 @@ use crate::{
 /// - An erasure leaves the entry of itself alone of its order.
 /// - The owner stands in the query. A place in the feed of another owner is one in this feed, too.
 /// - The cost of a call does not grow with the number of stored orders or changes.
-/// - Places stay valid in a copy of the database.
+/// - A place stays valid in a copy of the database if the copy has all that lies before it. Otherwise the copy has
+///   never had it, however many changes it gets itself.
 ///
 /// # Errors
 /// Every method fails with [`StoreError`] only.
 #[cfg_attr(any(test, feature = "mocks"), mockall::automock)]
 #[async_trait]
 pub trait ChangeFeed: Send + Sync {
+    /// Begins another epoch at an instant, if the database is a copy of the one that began the last, or began none.
+    /// Must be called before any other method. Any number of processes may call it at once.
+    async fn begin_epoch(&self, at: OffsetDateTime) -> Result<(), StoreError>;
+
     /// Returns up to `limit` entries behind a place, the oldest first; `None` if this database has never had the
     /// place.
     async fn page(

@@ -119,10 +119,16 @@ pub trait OrderAdmin: Send + Sync {
         limit: usize,
     ) -> Result<FoundLate, StoreError>;
 
-    /// Stores again what searches and lists in the order of appointments look at, of up to `limit` orders of which
-    /// version 0.1.0 or another system has changed it, the newest first. It is no change of an order. Returns their
-    /// number.
-    async fn fold_texts(&self, limit: usize) -> Result<usize, StoreError>;
+    /// Returns up to `limit` orders of which version 0.1.0 or another system has changed what searches and lists in the
+    /// order of appointments look at, the newest ones.
+    async fn unfolded(&self, limit: usize) -> Result<Vec<OrderId>, StoreError>;
+
+    /// Stores again what searches and these lists look at, of orders, in one step. It is no change of an order.
+    /// Afterwards they are not among the unfolded ones, unless they have changed meanwhile.
+    async fn fold_texts(&self, orders: &[OrderId]) -> Result<(), StoreError>;
+
+    /// Leaves the texts of an order as they are: it is not among the unfolded ones any more. Does not read its row.
+    async fn keep_texts(&self, order: OrderId) -> Result<(), StoreError>;
 
     /// Erases those of the orders that are still due, in one atomic, durable step, each as [`Self::erase`]
     /// does. Of documents alone it keeps the records, as a withdrawal does, and adds one entry of the history
@@ -136,7 +142,7 @@ pub trait OrderAdmin: Send + Sync {
 
     /// Erases an order in one atomic, durable step, unless it is on hold at `at`:
     /// - empties its details and its file number, which becomes free
-    /// - removes its notary, the texts of its notes and the reasons of its changes
+    /// - removes its notary, the texts of its notes, and reasons and old values of its changes
     /// - removes its documents, and condemns their keys in the
     ///   [`UploadLedger`](super::UploadLedger), with those that requests in progress add to it
     /// - removes its events and its mails, except those that a worker has leased: see

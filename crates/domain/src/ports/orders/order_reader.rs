@@ -5,7 +5,7 @@ use crate::ports::StoreError;
 use crate::{
     api_key::Owner,
     document::{DocumentCounts, StoredDocument},
-    notary::KnownNotary,
+    notary::KnownNotaries,
     order::{
         Actor, DocumentId, Note, OrderChange, OrderId, OrderStatus, SigningServiceId, StoredOrder,
         attention::AttentionFilter,
@@ -41,6 +41,15 @@ pub struct ListedOrder {
     pub counts: DocumentCounts,
     /// Its news, in a page; `None` elsewhere.
     pub news: Option<OrderNews>,
+    /// The start by which a page in the order of appointments has it; `None` elsewhere.
+    pub listed_at: Option<OffsetDateTime>,
+}
+
+impl ListedOrder {
+    /// Returns its place in the page that has it.
+    pub fn place(&self) -> ListPlace {
+        ListPlace { id: self.stored.id.0, starts: self.listed_at }
+    }
 }
 
 /// What happened last to an order in a page.
@@ -75,7 +84,7 @@ impl From<StoredOrder> for ListedOrder {
             notes: Vec::new(),
             ..stored
         };
-        Self { stored, counts, news: None }
+        Self { stored, counts, news: None, listed_at: None }
     }
 }
 
@@ -90,6 +99,15 @@ pub enum Cursor<Id = OrderId> {
     /// Before this item, toward newer ones. The page has the items next to it. In a list of orders, 0 stands for
     /// all orders: the page has the oldest ones.
     NewerThan(Id),
+}
+
+/// A place in a list: that of an item, which may have moved or be gone since.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ListPlace {
+    /// The identifier of the item.
+    pub id: i64,
+    /// The start of the order, in the order of appointments.
+    pub starts: Option<OffsetDateTime>,
 }
 
 /// The orders that a list has, those that match every filter, and their order.
@@ -170,6 +188,9 @@ pub struct PageQuery {
     pub limit: usize,
     /// Where the page begins.
     pub cursor: Cursor,
+    /// The start that the order of the cursor had when it was listed, in the order of appointments. The page begins
+    /// there, wherever the order is now. `None`: at the start that the order has now.
+    pub cursor_starts: Option<OffsetDateTime>,
 }
 
 /// Identifier of an entry in the history of an order. Later entries have larger ones.
@@ -234,9 +255,9 @@ pub struct Page<T = ListedOrder> {
     /// Whether newer items than the first one match; on an empty page, newer than the cursor or the
     /// cursor itself.
     pub has_newer: bool,
-    /// Identifier of the last item that was looked at, if the walk stopped at its limit before the page was
+    /// Place of the last item that was looked at, if the walk stopped at its limit before the page was
     /// full. The next page in the direction of the walk begins behind it.
-    pub stopped_at: Option<i64>,
+    pub stopped_at: Option<ListPlace>,
 }
 
 impl<T> Page<T> {
@@ -258,7 +279,7 @@ impl<T> Page<T> {
 
     /// Notes where a walk stopped, unless the page was full before.
     #[must_use]
-    pub fn stopping(self, cursor: &Cursor, at: Option<i64>) -> Self {
+    pub fn stopping(self, cursor: &Cursor, at: Option<ListPlace>) -> Self {
         let toward_newer = matches!(cursor, Cursor::NewerThan(_));
         let is_full = if toward_newer { self.has_newer } else { self.has_older };
         match at {
@@ -340,19 +361,27 @@ pub trait OrderReader: Send + Sync {
         document: DocumentId,
     ) -> Result<Option<MaybeErased<StoredDocument>>, StoreError>;
 
+    /// Returns the owner's newest order with a file number in its comparable form, and its status; `None` if the owner
+    /// has none that is not erased.
+    async fn newest(
+        &self,
+        owner: Owner,
+        file_number: &str,
+    ) -> Result<Option<(OrderId, OrderStatus)>, StoreError>;
+
     /// Returns a page of the owner's orders that match at the instant of the read; `None` if the cursor is no
-    /// order of the owner. Looks at most at [`ListFilter::walked_orders`] orders from the cursor on, and
-    /// tells where it stopped.
+    /// order of the owner. A cursor with a start is a place alone: no order is looked up. Looks at most at
+    /// [`ListFilter::walked_orders`] orders from the cursor on, and tells where it stopped.
     async fn page(&self, owner: Owner, query: &PageQuery) -> Result<Option<Page>, StoreError>;
 
-    /// Returns the notaries with a name of the owner's orders whose status or notary last changed at an instant or
-    /// later, in no particular order. Each number with each form of a name, phone and e-mail stands there once.
-    /// Looks at most at the newest [`NOTARY_ORDERS`](crate::notary::NOTARY_ORDERS) orders.
+    /// Returns the notaries with a name of the owner's newest orders whose status or notary last changed at an instant
+    /// or later. Looks at up to `newest` orders.
     async fn notaries(
         &self,
         owner: Owner,
         since: OffsetDateTime,
-    ) -> Result<Vec<KnownNotary>, StoreError>;
+        newest: usize,
+    ) -> Result<KnownNotaries, StoreError>;
 }
 
 #[cfg(test)]

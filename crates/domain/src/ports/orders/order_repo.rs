@@ -36,7 +36,7 @@ pub struct NewOrder {
     /// The request, if it has an idempotency key.
     pub idempotent_request: Option<IdempotentRequest>,
     /// The client's newest order with the file number, if the order is created only as long as there is no newer
-    /// one; `Some(None)` if there must be none at all.
+    /// one, and that one takes no changes; `Some(None)` if there must be none at all.
     pub only_after: Option<Option<OrderId>>,
 }
 
@@ -44,7 +44,7 @@ pub struct NewOrder {
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
     /// An order within the duplicate window has the file number, or a newer one of the client than
-    /// [`NewOrder::only_after`].
+    /// [`NewOrder::only_after`], or that one takes changes again.
     #[error("an order within the duplicate window has the file number")]
     Duplicate {
         /// Creation of that order.
@@ -104,6 +104,8 @@ pub enum Changed {
     DocumentsWithdrawn(Vec<ObjectKey>),
     /// The note that it has got.
     NoteAdded(Note),
+    /// It has the reason.
+    ReasonGiven,
     /// Its hold is set or ended.
     HoldSet,
 }
@@ -178,8 +180,10 @@ pub trait OrderRepo: Send + Sync {
     /// - Of concurrent calls with one file number, one creates an order. An order bars its file
     ///   number until [`DuplicateWindow::opens_at`] reaches its creation.
     /// - An order with [`NewOrder::only_after`] is created only if its client has no newer order with the file
-    ///   number, whatever the window and the clocks. The order that it names bars nothing. So of concurrent calls
-    ///   with one such order, one creates an order.
+    ///   number, whatever the window and the clocks, and if the order that it names takes no changes
+    ///   ([`OrderStatus::FINAL`], [`OrderStatus::OVER`]) or is erased. That order bars nothing then. So of concurrent
+    ///   calls with one such order, one creates an order.
+    /// - File numbers that look equal are equal, also in a form in which only version 0.1.0 stores them.
     /// - Test orders and live orders do not share file numbers.
     /// - Of concurrent calls with one idempotency key, one creates an order. See
     ///   [`IdempotencyLedger`](super::IdempotencyLedger) for when a key is in use.

@@ -35,6 +35,8 @@ pub struct ProviderReport {
 /// - An ID token counts if it is signed by a key of the issuer with an asymmetric algorithm (no `none`, no HMAC), its
 ///   audience is the client, its `nonce` that of the login, and its instants hold within a minute of the clock.
 /// - The challenge of PKCE is S256.
+/// - A login that is done again demands of the provider that the person signs in now, whatever session it has. An ID
+///   token that tells of an earlier sign-in does not count.
 /// - Keys are fetched again for an unknown `kid`, at most once a minute.
 /// - A call ends within ten seconds, and reads bounded answers.
 /// - Claims other than `iss` and `sub` decide nothing.

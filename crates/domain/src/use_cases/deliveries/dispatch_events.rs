@@ -213,7 +213,7 @@ impl DispatchEvents {
                 | MailSubject::DocumentWithdrawn
                 | MailSubject::SignedDocumentWithdrawn
         );
-        if is_conditional && !subject.is_true_of(content.as_ref(), order) {
+        if is_conditional && !subject.is_true_of(content.as_ref(), event.created_at, order) {
             return Vec::new();
         }
         let own = services.iter().filter(|one| one.id == order.order.signing_service_id);
@@ -229,8 +229,6 @@ impl DispatchEvents {
         let mut recipients: Vec<_> = clients.chain(dispatchers).collect();
         let told = told.iter().filter(|one| one.order_id == order.id);
         match subject {
-            // "New order" does not say that the appointment must be confirmed again.
-            MailSubject::Changed if order.must_be_confirmed_again() => {}
             MailSubject::Changed => {
                 let is_told = |one: &&Recipient| one.changes_told_at >= Some(event.created_at);
                 let told: Vec<_> = told.filter(is_told).collect();

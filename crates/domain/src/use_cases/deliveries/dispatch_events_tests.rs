@@ -4,7 +4,10 @@ use super::*;
 use crate::{
     api_key::{ClientId, Owner},
     document::StoredDocument,
-    order::{Actor, OrderId, SigningServiceId, event::NotaryThen, record::OrderColumns},
+    order::{
+        Actor, ChangeKind, OrderChange, OrderId, OrderStatus, SigningServiceId, event::NotaryThen,
+        record::OrderColumns,
+    },
     ports::{
         EventId, MockDeliveryQueue, MockOutbox, MockServiceRepo, MockWebhookRepo, UnclearRejection,
     },
@@ -253,6 +256,7 @@ async fn change_of_an_order_reaches_both_parties() {
         previous_status: "NEW".to_owned(),
         notary_id: None,
         actor: Actor::Service,
+        only_reason: false,
     });
     let events = [EventType::OrderUpdated, EventType::OrderCancelled];
     let found = events.map(|kind| Event { event: kind, change: Some(change.clone()), ..event(1) });
@@ -298,6 +302,7 @@ async fn order_that_takes_place_again_is_mailed_to_present_addresses() {
         previous_status: previous_status.to_owned(),
         notary_id: None,
         actor: Actor::Database,
+        only_reason: false,
     };
     let found = [change("CONFIRMED", "CANCELLED"), change("CONFIRMED", "NEW")];
     let found = found.map(|change| Event {
@@ -330,6 +335,7 @@ async fn mail_about_a_notary_has_the_one_of_its_event() {
         previous_status: "NEW".to_owned(),
         notary_id: Some(7),
         actor: Actor::Service,
+        only_reason: false,
     };
     let found = [Some(7), None].map(|notary| Event {
         event: EventType::OrderUpdated,
@@ -503,6 +509,36 @@ async fn change_that_a_mail_has_told_has_no_other() {
         });
         use_case(outbox, queue).step().await.result.unwrap();
     }
+}
+
+/// "New order" says that the appointment must be confirmed again.
+#[tokio::test]
+async fn end_of_a_confirmation_that_a_mail_has_told_has_no_other() {
+    let change = EventChange::Fields { changed: vec!["/utcTimeDate".to_owned()] };
+    let found = Event { event: EventType::OrderChanged, change: Some(change), ..event(1) };
+    let mut outbox = MockOutbox::new();
+    outbox.expect_events().returning(move |_, _| Ok(vec![found.clone()]));
+    outbox.expect_dispatch().once().returning(|dispatches, _| {
+        let recipients = dispatches[0].mails.iter().map(|mail| mail.recipient.as_str());
+        assert_eq!(recipients.collect::<Vec<_>>(), ["dispatch@service.example.com"]);
+        Ok(ids(dispatches))
+    });
+    let mut queue = MockDeliveryQueue::new();
+    queue.expect_orders().returning(|_| {
+        let ended = OrderChange {
+            kind: ChangeKind::Status,
+            status: OrderStatus::ASSIGNED,
+            ..OrderChange::created(NOW)
+        };
+        let (status, changes) = (OrderStatus::ASSIGNED, vec![ended]);
+        Ok(vec![(OrderId(1), Ok(StoredOrder { status, changes, ..stored_order(NOW) }))])
+    });
+    queue.expect_told().returning(|orders| {
+        let address = "escrow@title.example.com".to_owned().try_into().unwrap();
+        let (order_id, changes_told_at) = (orders[0], Some(NOW));
+        Ok(vec![Recipient { order_id, address, audience: Audience::Client, changes_told_at }])
+    });
+    use_case(outbox, queue).step().await.result.unwrap();
 }
 
 /// The other side has a copy that it should not use.

@@ -13,7 +13,9 @@ use futures_util::{FutureExt as _, future::BoxFuture};
 use time::Duration;
 
 use crate::{
-    delivery::{Delivery, DeliveryId, Extent, LEASE, MAX_DELAY, Notification, due_within_limit},
+    delivery::{
+        Delivery, DeliveryId, Extent, LEASE, MAX_DELAY, MailSubject, Notification, due_within_limit,
+    },
     order::{OrderId, StoredOrder},
     ports::{
         Attempted, Begun, Clock, DeliveryQueue, Entropy, FoundOrders, Lease, Notifier, NotifyError,
@@ -81,7 +83,7 @@ pub struct Ready {
 enum LeasedMail {
     /// It may leave.
     Current(Box<Notification>),
-    /// The order has changed: the mail would be wrong, or its recipient is no party any more.
+    /// The order has changed: the mail would be wrong, its recipient is no party any more, or another mail tells it.
     Obsolete,
     /// The recipient has reached its hourly limit; this would be mail number N of the hour.
     AboveLimit(u64),
@@ -245,9 +247,11 @@ impl RunDeliveries {
         let leases = self.queue.lease(now, LEASE, limit).await?;
         let orders = self.queue.orders_of(leases.iter().map(|lease| lease.delivery.order_id)).await;
         let services = self.services_of(&orders).await;
+        let told = told_by_others(&leases, &orders, &services);
         let current = leases.iter().filter_map(|lease| {
             let current = current(&lease.delivery, &orders, &services).ok().flatten()?;
-            Some((lease.delivery.id, current.order.updated_at))
+            let is_told = told.contains(&lease.delivery.id);
+            (!is_told).then_some((lease.delivery.id, current.order.updated_at))
         });
         let begun = match &current.collect::<Vec<_>>()[..] {
             [] => Ok(Vec::new()),
@@ -255,7 +259,11 @@ impl RunDeliveries {
         };
         let begun = begun.map(|begun| begun.into_iter().map(|one| (one.id, one)).collect());
         let ready = |lease: Lease| Ready {
-            mail: self.mail(&lease.delivery, &orders, &services, &begun),
+            mail: if told.contains(&lease.delivery.id) {
+                Ok(LeasedMail::Obsolete)
+            } else {
+                self.mail(&lease.delivery, &orders, &services, &begun)
+            },
             lease,
         };
         Ok(leases.into_iter().map(ready).collect())
@@ -385,12 +393,32 @@ fn current<'a>(
         None => return Err(NotifyError::Permanent("the order does not exist".into())),
     };
     let task = &delivery.task;
-    if !task.subject.is_true_of(task.content.as_ref(), order) {
+    if !task.subject.is_true_of(task.content.as_ref(), delivery.created_at, order) {
         return Ok(None);
     }
     let mut services = services.as_ref().map_err(not_read)?.iter();
     let service = services.find(|service| service.id == order.order.signing_service_id);
     Ok(task.extent(order, service).map(|extent| Current { order, service, extent }))
+}
+
+/// Returns the leased mails about changes that another leased mail tells, too: that one leaves, now or later, with all
+/// of the order. One that may have arrived tells nothing new: its recipient may take it for a copy.
+fn told_by_others(
+    leases: &[Lease],
+    orders: &Result<FoundOrders, StoreError>,
+    services: &Result<Vec<SigningService>, StoreError>,
+) -> BTreeSet<DeliveryId> {
+    let told = leases.iter().map(|lease| &lease.delivery).filter(|later| {
+        leases.iter().map(|lease| &lease.delivery).any(|first| {
+            let is_whole = first.task.subject != MailSubject::Changed;
+            (is_whole || first.id < later.id)
+                && first.order_id == later.order_id
+                && first.unknown_outcomes == 0
+                && first.task.tells(&later.task)
+                && matches!(current(first, orders, services), Ok(Some(_)))
+        })
+    });
+    told.map(|delivery| delivery.id).collect()
 }
 
 /// Returns the failure of a mail whose order cannot be read.

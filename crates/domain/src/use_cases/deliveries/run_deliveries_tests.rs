@@ -3,7 +3,7 @@ use time::{OffsetDateTime, macros::datetime};
 
 use super::*;
 use crate::{
-    delivery::MailSubject,
+    delivery::NewDelivery,
     order::{EmailAddress, OrderStatus, StoredOrder},
     ports::{MockDeliveryQueue, MockNotifier},
     test_support::{CountingEntropy, clock, delivery, no_services, stored_order},
@@ -107,6 +107,32 @@ fn unavailable() -> NotifyError {
 
 fn permanent() -> NotifyError {
     NotifyError::Permanent("no such user".into())
+}
+
+/// Both waited for the relay. A mail that may have arrived would be a copy for its recipient.
+#[tokio::test]
+async fn change_that_another_leased_mail_tells_does_not_leave() {
+    use MailSubject::{Changed, Created, NoteAdded, Reinstated};
+    let of = |id: i64, subject, unknown_outcomes| {
+        let delivery = delivery(NOW);
+        let task = NewDelivery { subject, ..delivery.task };
+        Delivery { id: DeliveryId(id), unknown_outcomes, task, ..delivery }
+    };
+    for (first, second, left) in [
+        (of(1, Created, 0), of(2, Changed, 0), vec![1]),
+        (of(1, Changed, 0), of(2, Reinstated, 0), vec![2]),
+        (of(1, Changed, 0), of(2, Changed, 0), vec![1]),
+        (of(1, Created, 1), of(2, Changed, 0), vec![1, 2]),
+        (of(1, Created, 0), of(2, NoteAdded, 0), vec![1, 2]),
+    ] {
+        let mut notifier = MockNotifier::new();
+        notifier.expect_notify().times(left.len()).returning(|_| Ok(()));
+        let leases = vec![lease(first), lease(second)];
+        let use_case = use_case(queue_of(leases), notifier, found);
+        let settled = attempts(&use_case).await.into_iter().map(|outcome| outcome.attempted);
+        let done = settled.filter(|one| one.settlement == Settlement::Done);
+        assert_eq!(done.map(|one| one.id.0).collect::<Vec<_>>(), left);
+    }
 }
 
 #[tokio::test]

@@ -280,7 +280,8 @@ impl SignIn {
         if let Purpose::Accept(token) = purpose {
             self.invited(token).await?;
         }
-        let pending = PendingLogin::random(&provider.name(), redirect_uri, &*self.entropy);
+        let (name, is_again) = (provider.name(), matches!(purpose, Purpose::Confirm(..)));
+        let pending = PendingLogin::random(&name, redirect_uri, is_again, &*self.entropy);
         let url = provider.begin(&pending).await?;
         let return_to = local_path(return_to).to_owned();
         let data = CeremonyData::Login { pending: Box::new(pending), return_to };

@@ -274,6 +274,24 @@ async fn login_signs_the_person_of_its_identity_in() {
     }
 }
 
+/// A session at the provider would answer for whoever sits at the browser.
+#[tokio::test]
+async fn only_a_login_that_confirms_a_session_is_done_again() {
+    for (purpose, is_again) in
+        [(Purpose::SignIn, false), (Purpose::Confirm(person().id, SessionId(1)), true)]
+    {
+        let mut provider = MockIdentityProvider::new();
+        provider.expect_name().return_const("entra".to_owned());
+        provider.expect_begin().once().returning(move |pending| {
+            assert_eq!(pending.is_again, is_again);
+            Ok(String::new())
+        });
+        let mocks = Mocks { providers: vec![provider], ..Mocks::with_ceremonies() };
+        let sign_in = mocks.sign_in();
+        sign_in.begin_login(purpose, "entra", "https://a.example/cb", "/").await.unwrap();
+    }
+}
+
 #[tokio::test]
 async fn login_with_another_state_ends_its_ceremony() {
     let mocks = Mocks::with_ceremonies().with_login("jane");

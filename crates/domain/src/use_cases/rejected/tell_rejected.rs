@@ -1,6 +1,6 @@
 //! Use case: mail to the contacts of keys what of their requests was rejected, and forget old counts.
 
-use std::{sync::Arc, time::Duration as Pause};
+use std::{collections::BTreeSet, sync::Arc, time::Duration as Pause};
 
 use time::{Duration, OffsetDateTime};
 
@@ -17,7 +17,7 @@ use crate::{
 /// Pause between two steps.
 const PAUSE: Pause = Pause::from_secs(5);
 
-/// Time for which an instance has the mail of a key to itself: a relay may take 26 minutes. The relay may have accepted
+/// Time for which an instance has the mail of a contact to itself: a relay may take 26 minutes. The relay may have accepted
 /// a mail whose claim did not end.
 const CLAIM: Duration = MAIL_EVERY;
 
@@ -33,8 +33,8 @@ const COUNTS: usize = 1_000;
 /// A mail about rejected requests.
 #[derive(Debug, PartialEq, Eq)]
 pub struct RejectedMail {
-    /// The key.
-    pub key: ApiKeyId,
+    /// The keys, by identifier.
+    pub keys: Vec<ApiKeyId>,
     /// Number of requests.
     pub requests: u64,
     /// What became of the mail.
@@ -66,18 +66,22 @@ impl TellRejected {
                 rejected_until: now.saturating_sub(GATHERED),
                 until: now.saturating_add(CLAIM),
             };
-            let Some(key) = self.log.claim_mail(claim).await? else { break };
-            let counts = self.log.untold(key, COUNTS).await?;
-            let keys = self.keys.list().await?;
-            let (mail, is_in_outage) = self.mail(&keys, key, &counts, now).await;
+            let claimed = self.log.claim_mail(claim).await?;
+            if claimed.is_empty() {
+                break;
+            }
+            let counts = self.log.untold(&claimed, COUNTS).await?;
+            let (mail, is_in_outage) = self.mail(&self.keys.list().await?, &counts, now).await;
             let now = self.clock.now();
             if matches!(mail, NoticeOutcome::Later(_)) {
-                self.log.end_claim(key, &[], now.saturating_add(RETRY)).await?;
+                self.log.end_claim(&claimed, &[], now.saturating_add(RETRY)).await?;
             } else {
-                self.log.end_claim(key, &counts, now.saturating_add(MAIL_EVERY)).await?;
+                self.log.end_claim(&claimed, &counts, now.saturating_add(MAIL_EVERY)).await?;
             }
             let requests = counts.iter().map(|count| count.requests).sum();
-            mails.push(RejectedMail { key, requests, mail });
+            let keys: BTreeSet<_> = counts.iter().map(|count| count.key).collect();
+            let keys = keys.into_iter().collect();
+            mails.push(RejectedMail { keys, requests, mail });
             if is_in_outage {
                 // Each other mail would wait for the relay as long.
                 break;
@@ -99,17 +103,18 @@ impl TellRejected {
     async fn mail(
         &self,
         keys: &[ApiKey],
-        key: ApiKeyId,
         counts: &[Rejected],
         at: OffsetDateTime,
     ) -> (NoticeOutcome, bool) {
-        let found = keys.iter().find(|found| found.id == key).map(|found| found.key.clone());
-        let recipient = found.and_then(|key| Some((key.name, key.contact?)));
-        let (Some((name, recipient)), Some(first)) = (recipient, counts.first()) else {
+        let is_told = |key: &&ApiKey| counts.iter().any(|count| count.key == key.id);
+        let told: Vec<_> = keys.iter().filter(is_told).collect();
+        let recipient = told.iter().find_map(|key| Some((key.id, key.key.contact.clone()?)));
+        let (Some((key, recipient)), Some(first)) = (recipient, counts.first()) else {
             return (NoticeOutcome::NoContact, false);
         };
+        let names = told.iter().map(|key| key.key.name.clone()).collect();
         let by_code = RejectedNotice::by_code(counts);
-        let notice = RejectedNotice { key, name, since: first.at, at, by_code, recipient };
+        let notice = RejectedNotice { key, names, since: first.at, at, by_code, recipient };
         let told = self.notifier.tell(&Notice::Rejected(notice)).await;
         let is_in_outage = matches!(told, Err(NotifyError::Unavailable(_)));
         (NoticeOutcome::of(told), is_in_outage)
@@ -141,10 +146,9 @@ mod tests {
 
     const NOW: OffsetDateTime = datetime!(2026-12-01 02:10 UTC);
     const FIRST: OffsetDateTime = datetime!(2026-12-01 02:00 UTC);
-    const KEY: ApiKeyId = ApiKeyId(1);
 
-    fn count(code: &str, request_id: &str) -> Rejected {
-        let mut count = Rejected::none(KEY, FIRST, code, RunId(1));
+    fn count(key: ApiKeyId, code: &str, request_id: &str) -> Rejected {
+        let mut count = Rejected::none(key, FIRST, code, RunId(1));
         count.add(request_id, [("/signerName", "required")]);
         count
     }
@@ -152,9 +156,10 @@ mod tests {
     /// The claims that ended: how many counts are told, and the time until the next mail.
     type Ended = Arc<Mutex<Vec<(usize, Duration)>>>;
 
-    /// Returns a log with counts of these keys, and the claims that ended.
-    fn log_of(keys: &[i64]) -> (MockRejectedLog, Ended) {
-        let mut keys: Vec<_> = keys.iter().rev().map(|id| ApiKeyId(*id)).collect();
+    /// Returns a log with counts of the keys of these contacts, and the claims that ended.
+    fn log_of(contacts: &[&[i64]]) -> (MockRejectedLog, Ended) {
+        let ids = |keys: &&[i64]| keys.iter().map(|id| ApiKeyId(*id)).collect::<Vec<_>>();
+        let mut claims: Vec<_> = contacts.iter().rev().map(ids).collect();
         let (mut log, ended) = (MockRejectedLog::new(), Ended::default());
         log.expect_remove_before()
             .withf(|before| *before == NOW - Duration::days(5))
@@ -163,10 +168,12 @@ mod tests {
             let MailClaim { now, rejected_until, until } = claim;
             let times = (now, rejected_until, until);
             assert_eq!(times, (NOW, NOW - Duration::seconds(30), NOW + MAIL_EVERY));
-            Ok(keys.pop())
+            Ok(claims.pop().unwrap_or_default())
         });
-        log.expect_untold()
-            .returning(|_, _| Ok(vec![count("validation_failed", "a"), count("forbidden", "b")]));
+        log.expect_untold().returning(|keys, _| {
+            let (first, last) = (keys[0], keys[keys.len() - 1]);
+            Ok(vec![count(first, "validation_failed", "a"), count(last, "forbidden", "b")])
+        });
         let seen = Arc::clone(&ended);
         log.expect_end_claim().returning(move |_, told, next| {
             seen.lock().unwrap().push((told.len(), next - NOW));
@@ -180,7 +187,8 @@ mod tests {
         keys.expect_list().returning(|| {
             let mut told = api_key();
             told.key.contact = EmailAddress::try_from("it@title.example.com".to_owned()).ok();
-            let second = ApiKey { id: ApiKeyId(2), ..told.clone() };
+            let mut second = ApiKey { id: ApiKeyId(2), ..told.clone() };
+            second.key.name = "night run".to_owned();
             Ok(vec![told, second, ApiKey { id: ApiKeyId(3), ..api_key() }])
         });
         TellRejected {
@@ -200,7 +208,7 @@ mod tests {
 
     #[tokio::test]
     async fn contact_is_told_of_all_requests_and_then_not_for_an_hour() {
-        let (log, ended) = log_of(&[1]);
+        let (log, ended) = log_of(&[&[1, 2]]);
         let mut notifier = MockNotifier::new();
         notifier
             .expect_tell()
@@ -208,29 +216,31 @@ mod tests {
             .withf(|notice| {
                 let Notice::Rejected(notice) = notice else { return false };
                 notice.recipient.as_str() == "it@title.example.com"
+                    && notice.names == BTreeSet::from([api_key().key.name, "night run".to_owned()])
                     && (notice.requests(), notice.since, notice.at) == (2, FIRST, NOW)
                     && notice.by_code.keys().eq(["forbidden", "validation_failed"])
             })
             .returning(|_| Ok(()));
         let mails = telling(log, notifier).step().await.result.unwrap();
-        assert_eq!(mails, [RejectedMail { key: KEY, requests: 2, mail: NoticeOutcome::Told }]);
+        let keys = vec![ApiKeyId(1), ApiKeyId(2)];
+        assert_eq!(mails, [RejectedMail { keys, requests: 2, mail: NoticeOutcome::Told }]);
         assert_eq!(*ended.lock().unwrap(), [(2, Duration::HOUR)]);
     }
 
     #[tokio::test]
     async fn mail_that_was_not_accepted_is_sent_again_in_a_minute() {
-        let (log, ended) = log_of(&[1, 2]);
+        let (log, ended) = log_of(&[&[1], &[2]]);
         let down = notifier(|| Err(NotifyError::Unavailable("no relay".into())));
         let mails = telling(log, down).step().await.result.unwrap();
         assert!(matches!(mails[..], [RejectedMail { mail: NoticeOutcome::Later(_), .. }]));
-        assert_eq!(*ended.lock().unwrap(), [(0, Duration::MINUTE)], "the other key waits, too");
+        assert_eq!(*ended.lock().unwrap(), [(0, Duration::MINUTE)], "the other contact waits, too");
     }
 
     /// It may have arrived.
     #[tokio::test]
     async fn mail_that_failed_for_good_is_not_repeated() {
         for error in [|| NotifyError::Permanent("no".into()), || NotifyError::Unknown("?".into())] {
-            let (log, ended) = log_of(&[1]);
+            let (log, ended) = log_of(&[&[1]]);
             let mut notifier = MockNotifier::new();
             notifier.expect_tell().once().returning(move |_| Err(error()));
             let mails = telling(log, notifier).step().await.result.unwrap();
@@ -242,7 +252,7 @@ mod tests {
     /// It may have lost it since the claim.
     #[tokio::test]
     async fn key_without_a_contact_has_no_mail() {
-        let (log, ended) = log_of(&[3, 9]);
+        let (log, ended) = log_of(&[&[3], &[9]]);
         let mails = telling(log, MockNotifier::new()).step().await.result.unwrap();
         assert!(mails.iter().all(|mail| mail.mail == NoticeOutcome::NoContact));
         assert_eq!(ended.lock().unwrap().len(), 2);
@@ -259,7 +269,7 @@ mod tests {
     async fn old_counts_are_removed_once_an_hour() {
         let mut log = MockRejectedLog::new();
         log.expect_remove_before().once().returning(|_| Ok(()));
-        log.expect_claim_mail().returning(|_| Ok(None));
+        log.expect_claim_mail().returning(|_| Ok(Vec::new()));
         let mut telling = telling(log, MockNotifier::new());
         for _ in 0..2 {
             telling.step().await.result.unwrap();

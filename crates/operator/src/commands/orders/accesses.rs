@@ -1,13 +1,14 @@
 //! The commands that list reads and changes of orders.
 
-use std::net::IpAddr;
+use std::{collections::BTreeSet, net::IpAddr};
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use domain::{
-    access::{Access, AccessActor, AccessId, AccessKind},
+    access::{Access, AccessActor, AccessFacts, AccessId, AccessKind},
     api_key::{ApiKeyId, Party},
     order::OrderId,
+    person::{Doer, PersonId},
     ports::AccessFilter,
     use_cases::accesses::recorder::BegunAccess,
 };
@@ -21,15 +22,15 @@ use crate::commands::{
         Column, Format, at, csv, has_printed, instant, json_lines, microsecond, on_terminal, table,
     },
 };
-use crate::progress::counted;
+use crate::{progress::counted, settings::values::listed};
 
 /// Accesses that one query reads. A table has as many, and programs read all.
 const PAGE: usize = 1_000;
 
 #[derive(Debug, Subcommand)]
 pub enum AccessesCommand {
-    /// List the reads and changes of all orders, also refused ones, with key or operator, address and
-    /// outcome, the newest first
+    /// List the reads and changes of all orders, also refused ones, sign-ins, and changes of people and
+    /// keys, with key, person or operator, address and outcome, the newest first
     List {
         /// Only those at this instant or later, such as 2026-12-01T08:00:00Z
         #[arg(long, value_name = "INSTANT", value_parser = instant)]
@@ -37,6 +38,9 @@ pub enum AccessesCommand {
         /// Only those by the key of this number or public part
         #[arg(long, value_name = "KEY", value_parser = key_name)]
         key: Option<KeyName>,
+        /// Only those by the person of this number
+        #[arg(long, value_name = "ID", value_parser = listed, conflicts_with = "key")]
+        person: Option<i64>,
         /// Only those from this address
         #[arg(long, value_name = "IP")]
         address: Option<IpAddr>,
@@ -65,13 +69,13 @@ impl AccessesCommand {
 }
 
 pub(in crate::commands) async fn run(command: AccessesCommand, operator: &Operator) -> Result<()> {
-    let AccessesCommand::List { since, key, address, format } = command;
-    let key = match key {
-        Some(name) => Some(ApiKeyId(id_of(&*operator.storage.keys, name).await?)),
-        None => None,
+    let AccessesCommand::List { since, key, person, address, format } = command;
+    let by = match key {
+        Some(name) => Some(Doer::Key(ApiKeyId(id_of(&*operator.storage.keys, name).await?))),
+        None => person.map(|id| Doer::Person(PersonId(id))),
     };
     let address = address.map(|address| address.to_canonical());
-    let filter = AccessFilter { order: None, since, key, address };
+    let filter = AccessFilter { order: None, since, by, address };
     let access = operator.recording.begin_list(AccessKind::ReadAccesses, None);
     operator.print_accesses(access, &filter, format).await
 }
@@ -139,70 +143,85 @@ impl Operator {
         }
     }
 
-    async fn page(&self, filter: &AccessFilter, before: Option<AccessId>) -> Result<Vec<Access>> {
-        Ok(self.storage.accesses.list(filter, before, PAGE).await?)
+    async fn page(&self, filter: &AccessFilter, before: Option<AccessId>) -> Result<Vec<Listed>> {
+        let page = self.storage.accesses.list(filter, before, PAGE).await?;
+        let doers: BTreeSet<_> = page.iter().filter_map(Access::doer).collect();
+        let doers: Vec<_> = doers.into_iter().collect();
+        let names = self.storage.people.names_of(&doers).await?;
+        let listed = page.into_iter().map(|access| {
+            let by = access.doer().and_then(|doer| names.get(&doer).cloned());
+            Listed { access, by }
+        });
+        Ok(listed.collect())
     }
 }
 
-/// Returns where the next page begins, if there may be one.
-fn next(page: &[Access]) -> Option<AccessId> {
-    page.last().filter(|_| page.len() == PAGE).map(|last| last.id)
+/// An access, and the name of its person or its key as it is now.
+struct Listed {
+    access: Access,
+    by: Option<String>,
 }
 
-/// The names of operators on a terminal. Codes, identifiers and addresses are always whole.
+/// Returns where the next page begins, if there may be one.
+fn next(page: &[Listed]) -> Option<AccessId> {
+    page.last().filter(|_| page.len() == PAGE).map(|last| last.access.id)
+}
+
+/// The names of people, keys and operators on a terminal. Codes, identifiers and addresses are always whole.
 const SHORTENED: [(&str, usize); 1] = [("BY", 30)];
 
-const OF_TABLE: [Column<'_, Access>; 6] = [
-    ("WHEN", "", &|access| at(access.id.at)),
-    ("WHAT", "", &|access| json!(access.facts.kind.as_str())),
-    ("ORDER", "-", &|access| json!(target(access))),
-    ("BY", "", &|access| json!(by(access))),
-    ("ADDRESS", "-", &|access| json!(access.facts.address)),
-    ("OUTCOME", "", &|access| json!(access.outcome)),
+const OF_TABLE: [Column<'_, Listed>; 6] = [
+    ("WHEN", "", &|listed| at(listed.access.id.at)),
+    ("WHAT", "", &|listed| json!(listed.access.facts.kind.as_str())),
+    ("ORDER", "-", &|listed| json!(target(&listed.access))),
+    ("BY", "", &|listed| json!(by(listed))),
+    ("ADDRESS", "-", &|listed| json!(listed.access.facts.address)),
+    ("OUTCOME", "", &|listed| json!(listed.access.outcome)),
 ];
 
-const COLUMNS: [Column<'_, Access>; 18] = [
-    ("AT", "", &|access| json!(microsecond(access.id.at))),
-    ("RUN", "", &|access| json!(format!("{:x}", access.id.run.0))),
-    ("NUMBER", "", &|access| json!(access.id.number)),
-    ("KIND", "", &|access| json!(access.facts.kind.as_str())),
-    ("ORDER ID", "", &|access| json!(access.facts.order.map(|order| order.0))),
-    ("ORDERS", "", &|access| json!(access.facts.orders)),
-    ("POSITION", "", &|access| json!(access.facts.position)),
-    ("ACTOR", "", &|access| match (party(access), &access.facts.actor) {
+const COLUMNS: [Column<'_, Listed>; 19] = [
+    ("AT", "", &|listed| json!(microsecond(listed.access.id.at))),
+    ("RUN", "", &|listed| json!(format!("{:x}", listed.access.id.run.0))),
+    ("NUMBER", "", &|listed| json!(listed.access.id.number)),
+    ("KIND", "", &|listed| json!(listed.access.facts.kind.as_str())),
+    ("ORDER ID", "", &|listed| json!(listed.access.facts.order.map(|order| order.0))),
+    ("ORDERS", "", &|listed| json!(listed.access.facts.orders)),
+    ("POSITION", "", &|listed| json!(listed.access.facts.position)),
+    ("ACTOR", "", &|listed| match (party(&listed.access), &listed.access.facts.actor) {
         (Some(Party::Client(_)), _) => json!("client"),
         (Some(Party::Service(_)), _) => json!("service"),
         (None, AccessActor::Nobody) => json!("nobody"),
         (None, _) => json!("operator"),
     }),
-    ("CLIENT ID", "", &|access| match party(access) {
+    ("CLIENT ID", "", &|listed| match party(&listed.access) {
         Some(Party::Client(client)) => json!(client.0),
         _ => Value::Null,
     }),
-    ("SIGNING SERVICE ID", "", &|access| match party(access) {
+    ("SIGNING SERVICE ID", "", &|listed| match party(&listed.access) {
         Some(Party::Service(service)) => json!(service.0),
         _ => Value::Null,
     }),
-    ("API KEY ID", "", &|access| match access.facts.actor {
+    ("API KEY ID", "", &|listed| match listed.access.facts.actor {
         AccessActor::Key { id, .. } => json!(id.0),
         _ => Value::Null,
     }),
-    ("COMMAND", "", &|access| match &access.facts.actor {
+    ("COMMAND", "", &|listed| match &listed.access.facts.actor {
         AccessActor::Operator { command, .. } => json!(command),
         _ => Value::Null,
     }),
-    ("USER", "", &|access| match &access.facts.actor {
+    ("USER", "", &|listed| match &listed.access.facts.actor {
         AccessActor::Operator { user, .. } => json!(user),
         _ => Value::Null,
     }),
-    ("ADDRESS", "", &|access| json!(access.facts.address)),
-    ("REQUEST ID", "", &|access| json!(access.facts.request_id)),
-    ("OUTCOME", "", &|access| json!(access.outcome)),
-    ("PERSON ID", "", &|access| match access.facts.actor {
+    ("ADDRESS", "", &|listed| json!(listed.access.facts.address)),
+    ("REQUEST ID", "", &|listed| json!(listed.access.facts.request_id)),
+    ("OUTCOME", "", &|listed| json!(listed.access.outcome)),
+    ("PERSON ID", "", &|listed| match listed.access.facts.actor {
         AccessActor::Person { id, .. } => json!(id.0),
         _ => Value::Null,
     }),
-    ("SUBJECT ID", "", &|access| json!(access.facts.subject)),
+    ("SUBJECT ID", "", &|listed| json!(listed.access.facts.subject)),
+    ("BY", "", &|listed| json!(listed.by)),
 ];
 
 fn party(access: &Access) -> Option<Party> {
@@ -212,8 +231,12 @@ fn party(access: &Access) -> Option<Party> {
     }
 }
 
-/// Describes what was used: an order, a document as `12/0`, or how many orders.
+/// Describes what was used: an order, a document as `12/0`, how many orders, or a person or a key that was
+/// changed.
 fn target(Access { facts, .. }: &Access) -> Option<String> {
+    if let Some(subject) = facts.subject {
+        return subject_of(facts).map(|what| format!("{what} {subject}"));
+    }
     Some(match (facts.order, facts.position, facts.orders) {
         (Some(order), Some(position), _) => format!("{}/{position}", order.0),
         (Some(order), ..) => order.0.to_string(),
@@ -223,10 +246,20 @@ fn target(Access { facts, .. }: &Access) -> Option<String> {
     })
 }
 
-fn by(access: &Access) -> String {
+/// Returns what the subject of an access is; `None` if the actor is shown, too, and is the same.
+fn subject_of(facts: &AccessFacts) -> Option<&'static str> {
+    match facts.kind {
+        AccessKind::IssueKey | AccessKind::RotateKey | AccessKind::RevokeKey => Some("key"),
+        AccessKind::SignIn | AccessKind::SignOut if facts.actor != AccessActor::Nobody => None,
+        _ => Some("person"),
+    }
+}
+
+fn by(Listed { access, by }: &Listed) -> String {
+    let name = by.as_ref().map(|name| format!(" {name}")).unwrap_or_default();
     match &access.facts.actor {
-        AccessActor::Key { id, .. } => format!("key {}", id.0),
-        AccessActor::Person { id, .. } => format!("person {}", id.0),
+        AccessActor::Key { id, .. } => format!("key {}{name}", id.0),
+        AccessActor::Person { id, .. } => format!("person {}{name}", id.0),
         AccessActor::Operator { user, .. } => format!("operator {user}"),
         AccessActor::Nobody => "nobody".to_owned(),
     }
@@ -234,15 +267,12 @@ fn by(access: &Access) -> String {
 
 #[cfg(test)]
 mod tests {
-    use domain::{
-        access::{AccessFacts, RunId},
-        api_key::ClientId,
-    };
+    use domain::{access::RunId, api_key::ClientId};
     use time::macros::datetime;
 
     use super::*;
 
-    fn access(actor: AccessActor) -> Access {
+    fn access(actor: AccessActor) -> Listed {
         let at = datetime!(2026-11-28 16:40:00.123456 UTC);
         let facts = AccessFacts {
             kind: AccessKind::DownloadAllSigned,
@@ -255,7 +285,12 @@ mod tests {
             request_id: Some("=1+1".to_owned()),
         };
         let outcome = "idempotency_key_reused".to_owned();
-        Access { id: AccessId { at, run: RunId(255), number: 12 }, facts, outcome }
+        let access = Access { id: AccessId { at, run: RunId(255), number: 12 }, facts, outcome };
+        Listed { access, by: None }
+    }
+
+    fn person() -> AccessActor {
+        AccessActor::Person { id: PersonId(3), party: Party::Client(ClientId(2)) }
     }
 
     #[test]
@@ -263,8 +298,8 @@ mod tests {
         let user = "a.very.long.name.of.somebody@example.com".to_owned();
         let row = access(AccessActor::Operator { command: "orders show".to_owned(), user });
         let kinds = AccessKind::ALL.map(|(kind, _)| {
-            let facts = AccessFacts { kind, ..row.facts.clone() };
-            Access { facts, ..row.clone() }
+            let facts = AccessFacts { kind, ..row.access.facts.clone() };
+            Listed { access: Access { facts, ..row.access.clone() }, by: None }
         });
         for (shortened, by) in [
             (&SHORTENED[..], "operator a.very.long.name.of.…"),
@@ -283,7 +318,9 @@ mod tests {
 
     #[test]
     fn json_and_csv_have_every_fact() {
-        let row = access(AccessActor::Key { id: ApiKeyId(4), party: Party::Client(ClientId(2)) });
+        let mut row =
+            access(AccessActor::Key { id: ApiKeyId(4), party: Party::Client(ClientId(2)) });
+        row.by = Some("=desk".to_owned());
         let line: Value =
             serde_json::from_str(&json_lines(&COLUMNS, std::slice::from_ref(&row))).unwrap();
         assert_eq!(
@@ -295,14 +332,57 @@ mod tests {
                 "api_key_id": 4, "command": null, "user": null,
                 "address": "2001:db8:1111:2222:3333:4444:5555:6666", "request_id": "=1+1",
                 "outcome": "idempotency_key_reused", "person_id": null, "subject_id": null,
+                "by": "=desk",
             })
         );
         assert_eq!(
             csv(&COLUMNS, &[row], true),
             "at,run,number,kind,order_id,orders,position,actor,client_id,signing_service_id,\
-             api_key_id,command,user,address,request_id,outcome,person_id,subject_id\r\n\
+             api_key_id,command,user,address,request_id,outcome,person_id,subject_id,by\r\n\
              2026-11-28T16:40:00.123456Z,ff,12,download_all_signed,1234567890,,99,client,2,,4,,,\
-             2001:db8:1111:2222:3333:4444:5555:6666,'=1+1,idempotency_key_reused,,\r\n"
+             2001:db8:1111:2222:3333:4444:5555:6666,'=1+1,idempotency_key_reused,,,'=desk\r\n"
+        );
+    }
+    #[test]
+    fn table_names_the_person_and_what_was_changed() {
+        let mut rows = Vec::new();
+        for (kind, actor, subject) in [
+            (AccessKind::Invite, person(), Some(7)),
+            (AccessKind::RevokeKey, person(), Some(8)),
+            (AccessKind::SignIn, AccessActor::Nobody, Some(9)),
+            (AccessKind::SignIn, person(), Some(3)),
+            (AccessKind::SignOut, person(), Some(3)),
+            (AccessKind::SignIn, AccessActor::Nobody, None),
+        ] {
+            let mut row = access(actor);
+            row.by = row.access.doer().map(|_| "Ann Roe".to_owned());
+            row.access.facts = AccessFacts {
+                kind,
+                subject,
+                order: None,
+                position: None,
+                address: None,
+                ..row.access.facts
+            };
+            rows.push(row);
+        }
+        let printed = table(&OF_TABLE, &[], &rows);
+        let lines: Vec<Vec<_>> = printed
+            .lines()
+            .skip(1)
+            .map(|line| line.split("  ").filter(|it| !it.is_empty()).map(str::trim).collect())
+            .collect();
+        let shown: Vec<_> = lines.iter().map(|line| [line[1], line[2], line[3]]).collect();
+        assert_eq!(
+            shown,
+            [
+                ["invite", "person 7", "person 3 Ann Roe"],
+                ["revoke_key", "key 8", "person 3 Ann Roe"],
+                ["sign_in", "person 9", "nobody"],
+                ["sign_in", "-", "person 3 Ann Roe"],
+                ["sign_out", "-", "person 3 Ann Roe"],
+                ["sign_in", "-", "nobody"],
+            ]
         );
     }
 }

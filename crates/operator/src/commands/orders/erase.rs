@@ -233,15 +233,15 @@ impl Operator {
         Progress::new("removing mails from the mail drop").of(remove).await.context(context)
     }
 
-    /// Removes bytes of erased orders that SQLite keeps in its files.
-    async fn rewrite_database(&self) -> Result<()> {
+    /// Removes bytes of what was erased that SQLite keeps in its files.
+    pub(in crate::commands) async fn rewrite_database(&self) -> Result<()> {
         let Database::Sqlite(path) = self.settings.database()? else { return Ok(()) };
         let rewriting = spawn_blocking(move || adapter_sqlite::rewrite(&path));
         let rewritten = Progress::new("rewriting the database").of(rewriting).await?;
-        let context = "the database still has bytes of the orders; repeat the command";
+        let context = "the database still has bytes of what was erased; repeat the command";
         if rewritten.context(context)? == Rewrite::LogInUse {
             eprintln!(
-                "the write-ahead log was in use and still has the orders; repeat the command"
+                "the write-ahead log was in use and still has what was erased; repeat the command"
             );
         }
         Ok(())
@@ -253,7 +253,7 @@ fn is_unreadable(error: &anyhow::Error) -> bool {
 }
 
 /// Asks the operator on the terminal, unless `yes`.
-fn confirmed(yes: bool, what: &str) -> Result<bool> {
+pub(in crate::commands) fn confirmed(yes: bool, what: &str) -> Result<bool> {
     if yes {
         return Ok(true);
     }

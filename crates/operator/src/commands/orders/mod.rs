@@ -53,7 +53,7 @@ const MAX_SHOWN_NAME: usize = 24;
 const WITHOUT_END: OffsetDateTime = datetime!(9999-12-31 23:59:59 UTC);
 
 pub(super) mod accesses;
-mod erase;
+pub(super) mod erase;
 mod export;
 pub(super) mod operator;
 

@@ -1,4 +1,4 @@
-//! The stores of the commands about orders, and the accesses that these commands leave.
+//! The stores of the commands about orders and people, and the accesses that these commands leave.
 
 use std::sync::Arc;
 
@@ -28,7 +28,22 @@ pub(in crate::commands) enum NoOrder {
     Erased(i64),
 }
 
-/// The stores and settings of the commands about orders.
+/// The reason why a command does nothing about a person.
+#[derive(Debug, thiserror::Error)]
+pub(in crate::commands) enum NoPerson {
+    #[error("there is no person {0}")]
+    Unknown(i64),
+    #[error("person {0} is disabled; `people enable {0}` first")]
+    Disabled(i64),
+    #[error("person {0} was erased before")]
+    Erased(i64),
+    #[error("there is no open session {0}")]
+    NoSession(i64),
+    #[error("person {person} has no passkey {passkey}")]
+    NoPasskey { person: i64, passkey: i64 },
+}
+
+/// The stores and settings of the commands about orders and people.
 pub(in crate::commands) struct Operator {
     pub(in crate::commands) settings: Settings,
     pub(in crate::commands) storage: Storage,
@@ -89,6 +104,15 @@ fn outcome<T>(result: &Result<T>) -> &'static str {
             NoOrder::Erased(_) => "erased",
         };
     }
+    if let Some(missing) = error.downcast_ref() {
+        return match missing {
+            NoPerson::Unknown(_) | NoPerson::NoSession(_) | NoPerson::NoPasskey { .. } => {
+                "not_found"
+            }
+            NoPerson::Disabled(_) => "person_disabled",
+            NoPerson::Erased(_) => "erased",
+        };
+    }
     if error.is::<WrongSetting>() {
         return "validation_failed";
     }
@@ -117,6 +141,8 @@ mod tests {
         assert_eq!(outcome(&Ok(())), "ok");
         assert_eq!(outcome::<()>(&Err(NoOrder::Unknown(1).into())), "not_found");
         assert_eq!(outcome::<()>(&Err(NoOrder::Erased(1).into())), "erased");
+        assert_eq!(outcome::<()>(&Err(NoPerson::Unknown(1).into())), "not_found");
+        assert_eq!(outcome::<()>(&Err(NoPerson::Disabled(1).into())), "person_disabled");
         assert_eq!(outcome(&refused(OrderError::Erased)), "erased");
         assert_eq!(outcome(&refused(OrderError::Cancelled)), "order_cancelled");
         assert_eq!(outcome::<()>(&Err(anyhow!("the disk is full"))), "internal");

@@ -52,7 +52,9 @@ async fn client_sees_what_changes_before_it_is_sent() {
     console.press_button(SEND).await;
     browser.shows("The order is changed.").await;
     browser.shows("4:00 PM CST").await;
-    let words = "Changed: Lender (now Big Bank), Date of the signing (now Wed, Dec 2, 2026), Time (now 4:00 PM)";
+    let words = "Lender: Big Bank (before: empty); \
+        Date of the signing: Wed, Dec 2, 2026 (before: Tue, Dec 1, 2026); \
+        Time: 4:00 PM (before: 2:30 PM)";
     browser.shows(words).await;
     let details = console.user.read("/api/order/1").await["details"].clone();
     assert_eq!(details["utcTimeDate"], "2026-12-02T22:00:00Z");

@@ -263,11 +263,20 @@ async fn history_tells_in_words_what_happened() {
     let client = console.user.clone();
     let service = console.user_on(of_service()).await;
     created(client.create_with(form_with_deed("HISTORY-1")).await).await;
-    let mut changed = order("HISTORY-1");
-    changed["signingDetailsFormData"]["signingDate"] = json!("2026-12-02");
-    changed["signingDetailsFormData"]["lender"] = json!("Big Bank");
-    let sent = client.request(Method::PUT, "/api/order/1").json(&changed).send().await.unwrap();
-    assert_eq!(sent.status(), 200);
+    let put = async |lender: &str, instructions: Option<String>| {
+        let mut changed = order("HISTORY-1");
+        let details = &mut changed["signingDetailsFormData"];
+        details["signingDate"] = json!("2026-12-02");
+        details["lender"] = json!(lender);
+        details["specialInstructions"] = json!(instructions);
+        let sent = client.request(Method::PUT, "/api/order/1").json(&changed).send().await;
+        assert_eq!(sent.unwrap().status(), 200);
+    };
+    put("Big Bank", Some("x".repeat(5_000))).await;
+    // As version 0.1.0 wrote it.
+    console.app.wiring.lines("UPDATE order_changes SET before = NULL");
+    put("Small Bank", None).await;
+    put("Third Bank", None).await;
     let patch = async |change: Value| {
         let sent = service.request(Method::PATCH, "/api/order/1").json(&change).send().await;
         assert_eq!(sent.unwrap().status(), 200);
@@ -290,7 +299,10 @@ async fn history_tells_in_words_what_happened() {
             words,
             [
                 "Created with 1 document: withdrawn document New",
-                "Changed: Lender (now Big Bank), Date of the signing (now Wed, Dec 2, 2026)",
+                "Changed: Lender, Date of the signing (now Wed, Dec 2, 2026), Instructions for the notary",
+                "Lender: Small Bank (before: Big Bank); \
+                 Instructions for the notary: empty (before: too long to be kept)",
+                "Lender: Third Bank (before: Small Bank)",
                 "Assigned, notary number 7001",
                 "Name or contact of the notary changed: Nora Tary",
                 "1 signed document added: signed.pdf",
@@ -309,8 +321,8 @@ async fn history_tells_in_words_what_happened() {
     console.press_button("Show older entries").await;
     console.browser.lacks("#history-older").await;
     let items = console.timeline().await;
-    assert_eq!(items.len(), 107);
-    assert!(items[106][0].starts_with("Created"), "{items:?}");
+    assert_eq!(items.len(), 109);
+    assert!(items[108][0].starts_with("Created"), "{items:?}");
     assert_eq!(items[0][0], "Notary: number 100");
     assert_eq!(console.complaints().await, Vec::<String>::new());
 }

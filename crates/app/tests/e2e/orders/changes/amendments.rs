@@ -16,6 +16,7 @@ use crate::{
 
 on_both_wirings! {
     changed_fields_are_named_and_their_values_are_in_the_order_only,
+    old_values_are_in_the_history_of_both_sides_until_the_erasure,
     refused_amendment_changes_nothing,
     moved_appointment_is_confirmed_no_more,
     tag_of_one_side_permits_a_change_by_the_other,
@@ -88,9 +89,11 @@ async fn changed_fields_are_named_and_their_values_are_in_the_order_only(kind: K
         expected[name] = read[name].clone();
     }
     assert_eq!(read, expected);
+    let old = DATE.map(|pointer| (pointer, created["details"].pointer(pointer).unwrap()));
     let entry = json!({
-        "at": record["updated_at"], "kind": "changed", "changed": DATE, "order_status": "NEW",
-        "notary_id": null, "actor": "client", "reason": null,
+        "at": record["updated_at"], "kind": "changed", "changed": DATE,
+        "before": BTreeMap::from(old), "order_status": "NEW", "notary_id": null,
+        "actor": "client", "reason": null,
     });
     assert_eq!(read["history"], json!([created["history"][0], entry]));
     let exported = run(&wiring, &["orders", "show", &id.to_string()]);
@@ -105,7 +108,9 @@ async fn changed_fields_are_named_and_their_values_are_in_the_order_only(kind: K
     for request in receiver.requests() {
         let body: Value = serde_json::from_slice(&request.body).unwrap();
         assert_eq!(body["data"]["changed"], json!(DATE));
-        assert!(!body.to_string().contains("2027-03-09"), "{body}");
+        for text in ["2027-03-09", "2026-12-01T20:30", "before"] {
+            assert!(!body.to_string().contains(text), "{body}");
+        }
     }
     let owners: BTreeSet<_> = receiver.requests().iter().map(event_of).map(|it| it.0).collect();
     assert_eq!(owners, BTreeSet::from(["/client".to_owned(), "/servic".to_owned()]));
@@ -121,6 +126,54 @@ async fn changed_fields_are_named_and_their_values_are_in_the_order_only(kind: K
     assert_eq!(service.read(&format!("/api/order/{id}")).await, read);
     eventually(|| wiring.rows("events") == 0).await;
     assert_eq!(wiring.rows("webhook_deliveries"), 2);
+}
+
+/// Also of fees, which both sides read, and after `PUT ?file_number=`. An empty field was null, and a text that is too
+/// long is left out.
+async fn old_values_are_in_the_history_of_both_sides_until_the_erasure(kind: Kind) {
+    let wiring = kind.wiring();
+    let client = ServiceProcess::keyed(&wiring, &[]);
+    let service = as_service(&wiring, &client);
+    let id = new_order(&client, "F-1").await;
+    let changed = |city: &str, fee: f64, instructions: &str| {
+        let mut body = with("F-1", "city", city);
+        body["signingDetailsFormData"]["invoiceFee"] = fee.into();
+        body["signingDetailsFormData"]["specialInstructions"] = instructions.into();
+        body
+    };
+    let (long, short) = ("x".repeat(5_000), "Ring twice.");
+    assert_eq!(put(&client, id, &changed("Austin", 150.25, &long)).await.status(), 200);
+    assert_eq!(put(&client, id, &changed("El Paso", 175.0, short)).await.status(), 200);
+    let by_number = client.request(Method::PUT, "/api/order?file_number=F-1");
+    let sent = by_number.json(&changed("Waco", 0.0, short)).send().await.unwrap();
+    assert_eq!(sent.status(), 200);
+    let expected = [
+        json!({ "city": "Dallas", "signingCity": "Dallas", "invoiceFee": null,
+            "specialInstructions": null }),
+        json!({ "city": "Austin", "signingCity": "Austin", "invoiceFee": 150.25 }),
+        json!({ "city": "El Paso", "signingCity": "El Paso", "invoiceFee": 175 }),
+    ];
+    let expected = expected.map(|values| -> Value {
+        let values = values.as_object().unwrap().iter();
+        let named = |(name, value): (&String, &Value)| {
+            (format!("/signingDetailsFormData/{name}"), value.clone())
+        };
+        Value::Object(values.map(named).collect())
+    });
+    for side in [&*client, &service] {
+        let history = history(side, id).await;
+        assert_eq!(history[0].get("before"), None);
+        let values: Vec<_> = history[1..].iter().map(|entry| &entry["before"]).collect();
+        assert_eq!(values, expected.iter().collect::<Vec<_>>());
+        let page = side.read(&format!("/api/order/{id}/history?limit=2")).await;
+        let page = page["data"].as_array().unwrap();
+        let values: Vec<_> = page.iter().rev().map(|entry| &entry["before"]).collect();
+        assert_eq!(values, expected[1..].iter().collect::<Vec<_>>());
+    }
+    let left = "SELECT before FROM order_changes WHERE before IS NOT NULL";
+    assert_eq!(wiring.lines(left).len(), 3);
+    run(&wiring, &["orders", "erase", &id.to_string(), "--yes"]);
+    assert_eq!(wiring.lines(left), [""; 0]);
 }
 
 async fn refused_amendment_changes_nothing(kind: Kind) {

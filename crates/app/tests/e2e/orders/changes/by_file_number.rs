@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use domain::{
     api_key::{ClientId, Scope},
-    order::{OrderId, SigningServiceId},
+    order::{OrderId, READ_HISTORY, SigningServiceId},
     use_cases::keys::manage_keys::KeyTerms,
 };
 use futures_util::future::join_all;
@@ -187,12 +187,15 @@ async fn repeat_gets_the_first_answer_whatever_happened_since(kind: Kind) {
     };
     let (created, is_replayed) = send("create", "A bank").await;
     assert_eq!((created.0, is_replayed), (201, false));
+    let id = created.2["order_id"].as_i64().unwrap();
+    set_status(&service, id, "ASSIGNED").await;
     let (changed, is_replayed) = send("change", "Another bank").await;
     assert_eq!((changed.0, is_replayed), (200, false));
+    // The version is older than the request.
+    app.clock.advance(Duration::SECOND);
     let (same, is_replayed) = send("same", "Another bank").await;
     assert_eq!((same.0, is_replayed), (200, false));
     assert_eq!(same, changed);
-    let id = created.2["order_id"].as_i64().unwrap();
     let expected = [
         ("create", "A bank", &created),
         ("change", "Another bank", &changed),
@@ -209,6 +212,11 @@ async fn repeat_gets_the_first_answer_whatever_happened_since(kind: Kind) {
     assert_repeated().await;
     app.clock.advance(Duration::minutes(2));
     assert_eq!(sent(put(&app, "F-1", "A third bank")).await, (200, id));
+    assert_repeated().await;
+    // More entries than a read of an order has.
+    for number in 0..=READ_HISTORY {
+        set_status(&service, id, ["ON_HOLD", "ASSIGNED"][number % 2]).await;
+    }
     assert_repeated().await;
     set_status(&service, id, "SIGNED").await;
     assert_repeated().await;

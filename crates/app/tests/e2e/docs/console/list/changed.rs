@@ -88,21 +88,43 @@ async fn list_is_sorted_by_each_column_and_filtered_by_notary_and_other_side() {
 async fn rows_fit_twelve_on_a_desk_and_four_on_a_phone() {
     let mut console = Console::start(&[], of_client()).await;
     console.set_time_zone("America/Chicago").await;
-    for number in 1..=15 {
-        created(console.user.order(&format!("REFI-2026-{number:04}")).await).await;
+    let service = console.user_on(of_service()).await;
+    // It is 6:00 there: half of them lack a notary, and the others a confirmation.
+    let today = console.date_in(0).await;
+    let names = ["Jane Doe", "Alexandra Montgomery", "José Núñez", "Mary-Ann Smith Jones"];
+    for number in 1..=16_usize {
+        let details = json!({
+            "specificTime": if number <= 8 { "23:00" } else { "09:00" },
+            "signerName": names[number % names.len()],
+        });
+        console.create_on(&format!("REFI-2026-{number:04}"), &today, details).await;
+        if number > 8 {
+            let pat = json!({ "name": "Pat Garcia", "phone": "+1 214 555 0177" });
+            let assigned = json!({ "order_status": "ASSIGNED", "notary": pat });
+            let path = format!("/api/order/{number}");
+            let sent = service.request(Method::PATCH, &path).json(&assigned).send().await;
+            assert_eq!(sent.unwrap().status(), 200);
+        }
     }
-    console.sign_in_as(of_service()).await;
-    console.follow("All").await;
-    console.browser.text("#order-15").await;
+    console.change_user(&service).await;
     let whole = "return [...document.querySelectorAll('tbody tr')].filter((row) => {
         const { top, bottom } = row.getBoundingClientRect();
         return top >= 0 && bottom <= innerHeight;
     }).length";
-    for (width, height, rows) in [(1280, 720, 12), (390, 844, 4)] {
-        let size =
-            json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
-        console.browser.devtools("Emulation.setDeviceMetricsOverride", size).await;
-        let shown = console.browser.run(whole, &[]).await.as_u64().unwrap();
-        assert!(shown >= rows, "{width}: {shown}");
+    let cut = "return [...document.querySelectorAll('tbody td > div')]
+        .filter((it) => it.scrollWidth > it.clientWidth + 1).map((it) => it.innerText)";
+    for view in ["attention", "today", "changed", "all"] {
+        console.browser.devtools("Emulation.clearDeviceMetricsOverride", json!({})).await;
+        let link = format!("#view-{view}");
+        console.browser.click(&link).await;
+        console.browser.text(&format!("{link}[aria-current]")).await;
+        console.browser.text("#order-16").await;
+        for (width, height, rows) in [(1280, 720, 12), (390, 844, 4)] {
+            let size = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
+            console.browser.devtools("Emulation.setDeviceMetricsOverride", size).await;
+            let shown = console.browser.run(whole, &[]).await.as_u64().unwrap();
+            assert!(shown >= rows, "{view}, {width}: {shown}");
+            assert_eq!(console.browser.run(cut, &[]).await, json!([]), "{view}, {width}");
+        }
     }
 }

@@ -121,6 +121,91 @@ async fn csv_and_print_have_the_list() {
     assert_eq!(console.browser.run(row, &[]).await, json!(["table-row", 0]));
 }
 
+/// A spreadsheet makes no date or other number of them, and a program that trims reads them.
+#[tokio::test(flavor = "multi_thread")]
+async fn texts_that_look_like_dates_end_with_a_tab_in_csv() {
+    let console = Console::start(&[], of_client()).await;
+    let numbers = ["3/2026", "Dec-5", "1-2", "007", "1e5", "GF-2026-114", "75201"];
+    for number in numbers {
+        console.create_on(number, "2026-12-01", json!({ "signerName": "May 5" })).await;
+    }
+    console.press_button("Refresh").await;
+    console.browser.text("#order-7").await;
+    let downloads = tempfile::tempdir().unwrap();
+    console.downloads_to(downloads.path()).await;
+    console.press_button("Download as CSV").await;
+    console.browser.shows("7 orders saved as CSV.").await;
+    let saved = downloads.path().join(format!("orders-all-{}.csv", console.date_in(0).await));
+    eventually_async(async || saved.exists()).await;
+    let csv = std::fs::read(&saved).unwrap();
+    let csv = str::from_utf8(&csv).unwrap();
+    let lines: Vec<_> = csv.split("\r\n").skip(1).take(numbers.len()).collect();
+    for (id, number) in (1..).zip(numbers) {
+        let is_kept = ["GF-2026-114", "75201"].contains(&number);
+        let cell = if is_kept { number.to_owned() } else { format!("\"{number}\t\"") };
+        let begin = format!("{id},{cell},NEW,Refinance,2026-12-01,14:30,,America/Chicago,");
+        let line = lines[numbers.len() - id];
+        assert!(line.starts_with(&begin), "{line:?}");
+        assert!(line.contains(",\"May 5\t\",(555) 010-0199,"), "{line:?}");
+    }
+}
+
+/// The page says so before.
+#[tokio::test(flavor = "multi_thread")]
+async fn csv_and_print_of_a_long_list_are_bounded() {
+    let console = Console::start(&["--rate-per-second=0"], of_client()).await;
+    console.create_on("LONG", "2026-12-01", json!({})).await;
+    console.copy_orders(5_004);
+    console.press_button("Refresh").await;
+    console.browser.shows("100 orders, newest first; more follow").await;
+    for (label, question) in
+        [("Download as CSV", "Save 5,000 orders?"), ("Print", "Print 2,000 orders?")]
+    {
+        console.press_button(label).await;
+        console.browser.shows(question).await;
+        console.browser.shows("The list has more: filter it by dates").await;
+        console.press_button("Back").await;
+        console.browser.lacks("dialog").await;
+    }
+    assert_eq!(console.complaints().await, Vec::<String>::new());
+}
+
+/// The page remembers a thousand one by one.
+#[tokio::test(flavor = "multi_thread")]
+async fn number_of_new_orders_is_bounded() {
+    let console = Console::start(&["--rate-per-second=0"], of_client()).await;
+    console.create_on("BURST", "2026-12-01", json!({})).await;
+    console.browser.shows("Show 1 new order").await;
+    console.copy_orders(1_200);
+    console.browser.shows("Show 1,000 or more new orders").await;
+    console.press_button("Show 1,000 or more new orders").await;
+    console.browser.lacks("#news-show").await;
+    assert_eq!(console.texts(".views [aria-current]").await, ["All"]);
+}
+
+/// Its user goes on, as in a search.
+#[tokio::test(flavor = "multi_thread")]
+async fn list_stops_after_many_pages_without_an_order() {
+    let console = Console::start(&[], of_client()).await;
+    let empty = "const real = window.fetch;
+        window.asked = 0;
+        window.fetch = (url, init) => {
+            const next = new URL(url);
+            if (!next.searchParams.has('attention')) return real(url, init);
+            next.searchParams.set('starting_after', ++window.asked);
+            const headers = { link: `<${next.pathname}${next.search}>; rel=\"next\"` };
+            const body = JSON.stringify({ object: 'list', url: '', has_more: true, data: [] });
+            return Promise.resolve(new Response(body, { headers }));
+        };";
+    console.browser.run(empty, &[]).await;
+    console.browser.click("#view-attention").await;
+    console.browser.shows("There are others: search further.").await;
+    console.browser.shows("Search further").await;
+    assert_eq!(console.browser.text("#view-attention .number").await.trim(), "0+");
+    let asked = console.browser.run("return window.asked", &[]).await.as_u64().unwrap();
+    assert!(asked <= 11 + 2 * 20, "{asked}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn new_orders_appear_without_moving_what_the_user_reads() {
     let console = Console::start(&[], of_client()).await;
