@@ -101,7 +101,9 @@ export function signInHelp() {
         "p",
         {},
         "Do you run this site yourself? Its first start shows a link for the first admin and a key in the terminal. " +
-          "Without a terminal, the key is in the file ",
+          "Without a terminal, they are in the files ",
+        h("code", {}, "first-sign-in"),
+        " and ",
         h("code", {}, "first-key"),
         " of the data directory, such as ",
         h("code", {}, "data/first-key"),

@@ -87,7 +87,7 @@ function viewOf(address) {
 /** Takes what the address brings, also in a page that is open already. Another view leaves an invitation. */
 function follow() {
   const arrival = takeArrival();
-  invitation = arrival?.token ? arrival : null;
+  invitation = arrival?.token === undefined ? null : arrival;
   show();
 }
 
@@ -305,7 +305,7 @@ document.querySelector(".skip").addEventListener("click", (event) => {
 addEventListener("hashchange", follow);
 
 const arrival = takeArrival();
-if (arrival?.token) invitation = arrival;
+if (arrival?.token !== undefined) invitation = arrival;
 let address = null;
 try {
   if (arrival?.login) {

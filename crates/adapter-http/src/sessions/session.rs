@@ -1,6 +1,6 @@
 //! `GET` and `DELETE /api/session`: the session of the browser.
 
-use actix_web::{HttpRequest, HttpResponse};
+use actix_web::{HttpRequest, HttpResponse, http::header};
 use domain::ports::WhichSessions;
 
 use crate::{
@@ -21,6 +21,12 @@ use crate::{
 };
 
 pub(crate) async fn read(request: HttpRequest, api: State) -> Answer {
+    let sends_none = !request.headers().contains_key(header::AUTHORIZATION)
+        && TokenCookie::Session.text(&request).is_none();
+    if sends_none {
+        // A page that asks whether anyone is signed in guesses nothing: it counts as no failed authentication.
+        return Err(Problem::unauthorized("This browser is not signed in."));
+    }
     let caller = admit_any(&request, &api.admission, Policy::Reads).await?;
     api.answers.hold(&request, caller.party()).await?;
     let session = caller.session().ok_or_else(no_session)?;

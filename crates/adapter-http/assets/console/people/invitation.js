@@ -22,6 +22,7 @@ export function invitationView({ token, isWelcome }, accepted, signIn) {
   const element = h("div", {}, h("p", {}, "Loading…"));
   const load = async () => {
     try {
+      if (!token) throw new Failure({ status: 404, code: "invitation_unknown" });
       const sent = { method: "POST", json: { token }, isSignIn: true };
       const [{ body }, ways] = await Promise.all([request("api/session/invitation", sent), readWays()]);
       fill(element, session.terms && warning(), acceptance(body, ways, { token, isWelcome, accepted }));

@@ -60,7 +60,9 @@ class Keys {
       isOver(it) ? "None" : this.#actions(it),
     ];
     const order = keys.toSorted((one, other) => Number(isOver(one)) - Number(isOver(other)));
-    return card("Keys of the office", table(count(keys.length, "key"), heads, order.map(cells)));
+    const list = table(count(keys.length, "key"), heads, order.map(cells));
+    list.classList.add("accounts");
+    return card("Keys of the office", list);
   }
 
   #actions(it) {

@@ -86,7 +86,9 @@ class People {
       it.passkeys.length ? count(it.passkeys.length, "passkey") : "None",
       this.#actions(it),
     ];
-    return card("Who can sign in", table(people.length === 1 ? "1 person" : `${people.length} people`, heads, people.map(cells)));
+    const list = table(people.length === 1 ? "1 person" : `${people.length} people`, heads, people.map(cells));
+    list.classList.add("accounts");
+    return card("Who can sign in", list);
   }
 
   #actions(it) {
@@ -113,7 +115,8 @@ class People {
         id("role"),
       ],
       ["Change name or e-mail", () => this.#rename(it), id("rename")],
-      it.state === "active" && ["Sign out everywhere", () => this.#endSessions(it, path), id("sessions")],
+      // The own sessions are in the own account.
+      it.state === "active" && !isOwn(it) && ["Sign out everywhere", () => this.#endSessions(it, path), id("sessions")],
       it.passkeys.length > 0 && ["Remove a passkey", () => this.#removePasskey(it, path), id("passkeys")],
       it.state === "invited" && disable,
     ];

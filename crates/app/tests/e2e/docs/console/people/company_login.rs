@@ -34,7 +34,7 @@ fn with_login() -> (Vec<String>, OidcProvider) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn person_accepts_and_signs_in_with_the_login_of_a_company() {
-    let (flags, provider) = with_login();
+    let (flags, _provider) = with_login();
     let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
     let console = Console::without_sign_in(&flags).await;
     let browser = &console.browser;
@@ -68,12 +68,23 @@ async fn person_accepts_and_signs_in_with_the_login_of_a_company() {
     // A stranger at the same provider is nobody here.
     console.press_button("Sign out").await;
     browser.shows("Sign in with Acme").await;
+    // The provider has a session of its own.
+    browser.devtools("Network.clearBrowserCookies", json!({})).await;
     browser.run(AS_SUBJECT, &["eve"]).await;
     console.press_button("Sign in with Acme").await;
     browser.shows("Nobody here has this login or passkey.").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn passkeys_go_on_while_the_login_of_a_company_is_down() {
+    let (flags, provider) = with_login();
     provider.stop();
+    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    let console = Console::as_admin(&flags).await;
+    console.press_button("Sign out").await;
     console.press_button("Sign in with Acme").await;
-    browser.shows("The login of your company does not answer.").await;
+    console.browser.shows("The login of your company does not answer.").await;
+    console.use_passkey().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

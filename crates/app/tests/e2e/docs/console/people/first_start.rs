@@ -1,33 +1,26 @@
 //! The link of the first start.
 
-use std::io::BufRead as _;
-
 use reqwest::{Method, StatusCode};
 use test_servers::browser::Browser;
 
 use super::super::Console;
 use crate::{
-    harness::{TestApp, client, service_process::ServiceProcess},
+    harness::{TestApp, client, eventually, service_process::ServiceProcess},
     wiring::Wiring,
 };
 
-/// Returns the link of the output of a first start.
-fn welcome_link(server: &mut ServiceProcess) -> String {
-    loop {
-        let mut line = String::new();
-        assert_ne!(server.stdout.read_line(&mut line).unwrap(), 0, "there is no link");
-        if let Some((_, rest)) = line.split_once("http://localhost") {
-            if rest.contains("#welcome=") {
-                return format!("http://localhost{}", rest.trim());
-            }
-        }
-    }
+/// Returns the link of a first start, which has no terminal.
+async fn welcome_link(wiring: &Wiring) -> String {
+    let file = wiring.data().join("first-sign-in");
+    eventually(|| file.exists()).await;
+    std::fs::read_to_string(file).unwrap().trim().to_owned()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn link_of_the_first_start_signs_its_owner_in() {
-    let mut server = ServiceProcess::start(&Wiring::embedded(), &[]);
-    let link = welcome_link(&mut server);
+    let wiring = Wiring::embedded();
+    let server = ServiceProcess::start(&wiring, &[]);
+    let link = welcome_link(&wiring).await;
     let token = link.split_once('=').unwrap().1.to_owned();
     let page = link.split_once('#').unwrap().0;
     // A scanner that follows links uses nothing up.

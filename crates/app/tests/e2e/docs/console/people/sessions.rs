@@ -186,3 +186,13 @@ async fn key_signs_in_and_nothing_of_it_stays() {
     console.browser.run("location.reload()", &[]).await;
     console.browser.text("nav").await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn page_that_asks_who_is_signed_in_guesses_nothing() {
+    let console = Console::without_sign_in(&["--rate-per-second=1", "--rate-burst=1"]).await;
+    for _ in 0..3 {
+        console.visit("").await;
+        console.browser.shows("Sign in with a passkey").await;
+        console.browser.lacks(".problem").await;
+    }
+}
