@@ -231,7 +231,7 @@ impl BegunAccess {
         self.0.order.store(order.0, Ordering::Relaxed);
     }
 
-    /// Notes the person or the key that a request is about, if its path names none.
+    /// Notes the person, the key or the webhook that a request is about, if its path names none.
     pub fn concerns(&self, subject: i64) {
         self.0.subject.store(subject, Ordering::Relaxed);
     }
