@@ -393,8 +393,8 @@ impl ApiKey {
 }
 
 /// Returns the only signing service for which a new key of an owner may create orders: that of all valid keys of the
-/// owner that create orders, if it is the same. Without a valid one, the last key counts, so that no admin gets rid of a
-/// binding by revoking keys.
+/// owner that create orders, if it is the same. Without a valid one, the last key counts, so that no admin gets rid of
+/// a binding by revoking keys.
 pub fn binding(keys: &[ApiKey], owner: Owner, now: OffsetDateTime) -> Option<SigningServiceId> {
     let creates = |key: &&ApiKey| key.party() == owner.party && key.may(Scope::OrdersCreate);
     let is_alike = |key: &ApiKey| key.owner() == owner;

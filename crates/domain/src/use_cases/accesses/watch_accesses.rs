@@ -1,4 +1,5 @@
-//! Use case: remove old accesses, and alert when a key or a person reads more orders than usual. Tells that its run is alive.
+//! Use case: remove old accesses, and alert when a key or a person reads more orders than usual. Tells that its run is
+//! alive.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration as Pause};
 
