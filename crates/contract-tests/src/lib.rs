@@ -112,7 +112,7 @@ macro_rules! contract {
             gaps_of_a_running_instance_hide_no_removed_access,
             removed_accesses_are_not_missing, runs_are_forgotten_with_their_accesses,
             killed_run_is_forgotten_a_day_after_its_last_sign_of_life,
-            keys_that_read_many_orders_are_busy, unknown_kinds_are_left_out,
+            keys_and_people_that_read_many_orders_are_busy, unknown_kinds_are_left_out,
             concurrent_batches_are_all_stored,
         );
     };

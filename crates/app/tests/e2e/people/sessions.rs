@@ -59,7 +59,7 @@ async fn person_sees_and_makes_what_a_key_of_the_side_does(kind: Kind) {
         (&terms["name"], &terms["party"], &terms["client_id"], &terms["is_test"]),
         (&json!("Ann Roe"), &json!("client"), &json!(1), &json!(false))
     );
-    assert_eq!(terms["scopes"], json!(["orders:create", "orders:read", "webhooks:manage"]));
+    assert_eq!(terms["scopes"], json!(["orders:create", "orders:read"]));
 }
 
 async fn idempotency_keys_and_preconditions_hold_for_people(kind: Kind) {
