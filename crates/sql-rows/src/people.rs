@@ -168,6 +168,7 @@ pub struct NewInvitationRow {
     person_id: i64,
     created_at: Utc,
     expires_at: Utc,
+    issued_by: Option<i64>,
 }
 
 impl NewInvitationRow {
@@ -178,6 +179,7 @@ impl NewInvitationRow {
             person_id: person.0,
             created_at: Utc(invitation.created_at),
             expires_at: Utc(invitation.expires_at),
+            issued_by: invitation.issued_by.map(|admin| admin.0),
         }
     }
 }
@@ -205,6 +207,7 @@ impl InvitationRow {
                 token: TokenHash(digest(row.token, unreadable)?),
                 created_at: row.created_at.0,
                 expires_at: row.expires_at.0,
+                issued_by: row.issued_by.map(PersonId),
             },
             person: PersonId(row.person_id),
             used_at: self.used_at.map(|at| at.0),
@@ -220,6 +223,18 @@ pub fn open_invitations(person: PersonId) -> _ {
     invitations::table.filter(
         invitations::person_id
             .eq(person)
+            .and(invitations::used_at.is_null())
+            .and(invitations::withdrawn_at.is_null()),
+    )
+}
+
+/// Selects the open invitations that a person has issued.
+#[auto_type(no_type_alias)]
+pub fn issued_invitations(admin: PersonId) -> _ {
+    let admin: i64 = admin.0;
+    invitations::table.filter(
+        invitations::issued_by
+            .eq(admin)
             .and(invitations::used_at.is_null())
             .and(invitations::withdrawn_at.is_null()),
     )

@@ -22,8 +22,8 @@ use sql_rows::{
     people::{
         ChangedPerson, ErasedPerson, IdentityRow, InvitationRow, NewInvitationRow, NewPasskeyRow,
         NewPersonRow, PasskeyRow, PersonRow, acceptable_invitations, active_admins, all_people,
-        credential_row, doer_of, identity_row, invitation_row, is_disabled, open_invitations,
-        passkeys_of, people_and_keys, people_of, person_row, unused_credential,
+        credential_row, doer_of, identity_row, invitation_row, is_disabled, issued_invitations,
+        open_invitations, passkeys_of, people_and_keys, people_of, person_row, unused_credential,
     },
     schema::{api_keys, identities, invitations, passkeys, people, sessions},
 };
@@ -293,6 +293,9 @@ impl PersonRepo for SqliteStore {
             diesel::update(people::table.find(id.0))
                 .set(ChangedPerson::from(&changed))
                 .execute(connection)?;
+            if !changed.is_active_admin() {
+                withdraw_issued(connection, id, at)?;
+            }
             if changed.disabled_at.is_some() {
                 withdraw(connection, id, at)?;
                 let open = sessions::table.filter(sessions::person_id.eq(id.0));
@@ -311,6 +314,7 @@ impl PersonRepo for SqliteStore {
             if erased.execute(connection)? == 0 {
                 return Ok(false);
             }
+            withdraw_issued(connection, id, at)?;
             let of_person = invitations::table.filter(invitations::person_id.eq(id.0));
             diesel::delete(of_person).execute(connection)?;
             let of_person = passkeys::table.filter(passkeys::person_id.eq(id.0));
@@ -376,6 +380,18 @@ fn withdraw(
     at: OffsetDateTime,
 ) -> Result<(), Failure> {
     diesel::update(open_invitations(id))
+        .set(invitations::withdrawn_at.eq(Some(Utc(at))))
+        .execute(connection)?;
+    Ok(())
+}
+
+/// Withdraws what an admin who leaves has issued: the links may be in their hands.
+fn withdraw_issued(
+    connection: &mut SqliteConnection,
+    admin: PersonId,
+    at: OffsetDateTime,
+) -> Result<(), Failure> {
+    diesel::update(issued_invitations(admin))
         .set(invitations::withdrawn_at.eq(Some(Utc(at))))
         .execute(connection)?;
     Ok(())

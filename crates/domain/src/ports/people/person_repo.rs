@@ -180,7 +180,8 @@ pub trait PersonRepo: Send + Sync {
     async fn names_of(&self, doers: &[Doer]) -> Result<BTreeMap<Doer, String>, StoreError>;
 
     /// Changes a person by [`PersonChange::decide`], and returns them as they are now. Disabling ends their sessions
-    /// and withdraws their open invitations in the same step.
+    /// and withdraws their open invitations in the same step. The open invitations that they have issued are withdrawn
+    /// too, unless they are an active admin afterwards.
     ///
     /// # Errors
     /// [`PersonRefusal::Unknown`], [`PersonRefusal::LastAdmin`].
@@ -193,6 +194,7 @@ pub trait PersonRepo: Send + Sync {
     ) -> Result<Person, PersonError>;
 
     /// Erases a person for good: the name becomes [`FORMER_USER`](crate::person::FORMER_USER) wherever it stands, the
-    /// address, the invitations, the ways to sign in and the sessions are removed. Returns `false` if there is none.
+    /// address, the invitations, the ways to sign in and the sessions are removed. The open invitations that
+    /// they have issued are withdrawn. Returns `false` if there is none.
     async fn erase(&self, id: PersonId, at: OffsetDateTime) -> Result<bool, StoreError>;
 }
