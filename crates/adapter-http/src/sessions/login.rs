@@ -84,11 +84,11 @@ pub(crate) async fn finish(
     let signing_in = SigningIn::new(&request, &api, "login")?;
     let body: FinishMembers = json::read_small_object(&request, payload).await?;
     let (state, code) = (text_of(body.state), text_of(body.code));
-    let token = ceremony(&request);
+    let (token, before) = (ceremony(&request), signing_in::before(&request));
     let sign_in = api.sign_in.clone();
     let work = async move {
         let finished = match token {
-            Some(token) => sign_in.finish_login(&token, &state, &code).await,
+            Some(token) => sign_in.finish_login(&token, &state, &code, before).await,
             None => Err(SignInError::NoCeremony),
         };
         let (signed_in, return_to) = match finished {

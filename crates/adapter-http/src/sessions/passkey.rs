@@ -90,11 +90,11 @@ pub(crate) async fn finish(
     let signing_in = SigningIn::new(&request, &api, "passkey")?;
     let body: FinishMembers = json::read_small_object(&request, payload).await?;
     let (response, name) = body.into_parts();
-    let token = ceremony(&request);
+    let (token, before) = (ceremony(&request), signing_in::before(&request));
     let sign_in = api.sign_in.clone();
     let work = async move {
         let signed_in = match token {
-            Some(token) => sign_in.finish_passkey(&token, &response, name).await,
+            Some(token) => sign_in.finish_passkey(&token, &response, name, before).await,
             None => Err(SignInError::NoCeremony),
         };
         let person = signing_in::named(&sign_in, &signed_in, &response).await;

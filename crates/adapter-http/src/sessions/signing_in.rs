@@ -6,7 +6,7 @@ use actix_web::{HttpRequest, HttpResponse};
 use domain::{
     access::DONE,
     api_key::ApiKey,
-    person::{Caller, Doer, Holder, PersonId, Token},
+    person::{Caller, Doer, Holder, PersonId, Token, TokenHash},
     ports::LoginError,
     use_cases::people::sign_in::{SignIn, SignInError, SignedIn},
 };
@@ -88,6 +88,11 @@ impl SigningIn {
     fn count(&self, outcome: &str) {
         self.counts.with_label_values(&[self.way, outcome]).inc();
     }
+}
+
+/// Returns the token of the session that the browser has until now. The new cookie takes its place.
+pub(super) fn before(request: &HttpRequest) -> Option<TokenHash> {
+    TokenCookie::Session.token(request).map(|token| token.hash())
 }
 
 /// Returns the person whose passkey a refused response names.
