@@ -69,7 +69,7 @@ pub(crate) async fn begin(
     let purpose = purpose::read(&request, &api, &body.purpose, &body.token).await?;
     let (provider, return_to) = (text_of(body.provider), text_of(body.return_to));
     let begun = api.sign_in.begin_login(purpose, &provider, &redirect_uri, &return_to).await;
-    let (token, url) = begun?;
+    let (token, url) = begun.map_err(|error| signing_in::explained(&request, &api, error))?;
     Ok(with_ceremony(HttpResponse::Ok(), &token).json(json!({ "url": url })))
 }
 

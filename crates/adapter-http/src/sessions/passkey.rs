@@ -75,7 +75,9 @@ pub(crate) async fn begin(
     let origin = api.admission.site.passkey_origin(&request)?;
     let body: BeginMembers = json::read_small_object(&request, payload).await?;
     let purpose = purpose::read(&request, &api, &body.purpose, &body.token).await?;
-    let (token, options) = api.sign_in.begin_passkey(purpose, &origin).await?;
+    let begun_passkey = api.sign_in.begin_passkey(purpose, &origin).await;
+    let (token, options) =
+        begun_passkey.map_err(|error| signing_in::explained(&request, &api, error))?;
     Ok(begun(&token, &options))
 }
 
