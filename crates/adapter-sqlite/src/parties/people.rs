@@ -123,6 +123,13 @@ impl PersonRepo for SqliteStore {
             if let Err(fault) = invitation.check(&person, at) {
                 return Ok(Err(fault.into()));
             }
+            // Another instance may have let the issuer act for some seconds more.
+            if let Some(issuer) = invitation.invitation.issued_by {
+                let issuer = find(connection, issuer, ChangeRights::OPERATOR)?;
+                if !issuer.is_some_and(|issuer| issuer.is_active_admin()) {
+                    return Ok(Err(InvitationFault::Withdrawn.into()));
+                }
+            }
             let id = person.id;
             let added = match &method {
                 NewMethod::Passkey(passkey) => add_passkey(connection, id, passkey)?.map(drop),

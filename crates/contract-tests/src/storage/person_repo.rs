@@ -194,7 +194,10 @@ pub async fn invitations_end_with_the_rights_of_their_issuer(storage: &Storage) 
             Some(change) => drop(storage.people.change(issuer, ADMIN, change, NOW).await.unwrap()),
             None => assert!(storage.people.erase(issuer, NOW).await.unwrap()),
         }
-        for token in [again.token, first.token] {
+        // Issued a moment later, by a session that an instance has cached.
+        let late = NewInvitation { issued_by: Some(issuer), ..new_invitation() };
+        storage.people.invite(&new_person(Role::Member), &late).await.unwrap();
+        for token in [again.token, first.token, late.token] {
             let accepted = storage.people.accept(token, &by_passkey(), NOW).await;
             if ends {
                 assert_eq!(refusal(accepted), InvitationFault::Withdrawn.into(), "{change:?}");

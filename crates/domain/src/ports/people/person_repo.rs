@@ -108,7 +108,8 @@ pub trait PersonRepo: Send + Sync {
     /// Accepts an invitation: it is used, its person has the way to sign in, and is active. Returns the person.
     ///
     /// # Errors
-    /// [`PersonRefusal::Invitation`] by [`Invitation::check`], [`PersonRefusal::MethodInUse`],
+    /// [`PersonRefusal::Invitation`] by [`Invitation::check`], and as withdrawn if its issuer is no active admin;
+    /// [`PersonRefusal::MethodInUse`],
     /// [`PersonRefusal::TooManyPasskeys`].
     async fn accept(
         &self,
