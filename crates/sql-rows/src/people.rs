@@ -254,6 +254,20 @@ pub fn acceptable_invitations(people: &[PersonId], at: OffsetDateTime) -> _ {
     )
 }
 
+/// Selects the invitations of a side that can be accepted at an instant.
+#[auto_type(no_type_alias)]
+pub fn invitations_of(party: Party, at: OffsetDateTime) -> _ {
+    let party: i64 = stored_party(party);
+    let at: Utc = Utc(at);
+    invitations::table.inner_join(people::table).filter(
+        people::party
+            .eq(party)
+            .and(invitations::used_at.is_null())
+            .and(invitations::withdrawn_at.is_null())
+            .and(invitations::expires_at.gt(at)),
+    )
+}
+
 /// Selects the invitation of a token.
 #[auto_type(no_type_alias)]
 pub fn invitation_row(token: TokenHash) -> _ {

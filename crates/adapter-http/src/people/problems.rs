@@ -1,7 +1,7 @@
 //! The problem responses of requests about people, their sign-ins and their keys.
 
 use domain::{
-    person::{InvitationFault, MAX_PASSKEYS, NoAdmin, PersonRefusal},
+    person::{InvitationFault, MAX_OPEN_INVITATIONS, MAX_PASSKEYS, NoAdmin, PersonRefusal},
     ports::{LoginError, PersonError},
     use_cases::{keys::manage_keys::KeyError, people::sign_in::SignInError},
 };
@@ -85,6 +85,12 @@ impl From<PersonRefusal> for Problem {
             PersonRefusal::TooManyPasskeys => Self::new(
                 ProblemCode::TooManyPasskeys,
                 format!("A person has up to {MAX_PASSKEYS} passkeys. Remove one first."),
+            ),
+            PersonRefusal::TooManyInvitations => Self::new(
+                ProblemCode::TooManyInvitations,
+                format!(
+                    "A side has up to {MAX_OPEN_INVITATIONS} open invitations. Withdraw one first."
+                ),
             ),
             PersonRefusal::Invitation(fault) => fault.into(),
         }

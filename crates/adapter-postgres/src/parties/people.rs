@@ -11,9 +11,9 @@ use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{
     api_key::Party,
     person::{
-        Credential, CredentialId, Doer, Identity, Invitation, InvitationFault, MAX_PASSKEYS,
-        NewInvitation, NewPasskey, NewPerson, Passkey, PasskeyId, Person, PersonChange, PersonId,
-        PersonRefusal, TokenHash,
+        Credential, CredentialId, Doer, Identity, Invitation, InvitationFault,
+        MAX_OPEN_INVITATIONS, MAX_PASSKEYS, NewInvitation, NewPasskey, NewPerson, Passkey,
+        PasskeyId, Person, PersonChange, PersonId, PersonRefusal, TokenHash,
     },
     ports::{ChangeRights, NewMethod, PersonError, PersonRepo, StoreError, WhichSessions},
 };
@@ -22,8 +22,9 @@ use sql_rows::{
     people::{
         ChangedPerson, ErasedPerson, IdentityRow, InvitationRow, NewInvitationRow, NewPasskeyRow,
         NewPersonRow, PasskeyRow, PersonRow, acceptable_invitations, active_admins, all_people,
-        credential_row, doer_of, identity_row, invitation_row, is_disabled, issued_invitations,
-        open_invitations, passkeys_of, people_and_keys, people_of, person_row, unused_credential,
+        credential_row, doer_of, identity_row, invitation_row, invitations_of, is_disabled,
+        issued_invitations, open_invitations, passkeys_of, people_and_keys, people_of, person_row,
+        unused_credential,
     },
     schema::{api_keys, identities, invitations, passkeys, people, sessions},
 };
@@ -40,12 +41,16 @@ impl PersonRepo for PostgresStore {
         &self,
         person: &NewPerson,
         invitation: &NewInvitation,
-    ) -> Result<PersonId, StoreError> {
+    ) -> Result<PersonId, PersonError> {
         let (person, invitation) = (person.clone(), invitation.clone());
         let invite = async move |connection: &mut AsyncPgConnection| {
-            add(connection, &person, &invitation).await
+            lock_people(connection).await?;
+            if is_full(connection, person.party, None, &invitation).await? {
+                return Ok(Err(PersonRefusal::TooManyInvitations));
+            }
+            add(connection, &person, &invitation).await.map(Ok)
         };
-        self.transaction(invite).await
+        decided(self.transaction(invite).await)
     }
 
     async fn invite_first(
@@ -79,6 +84,10 @@ impl PersonRepo for PostgresStore {
             };
             if is_disabled(&person) {
                 return Ok(Err(PersonRefusal::Disabled));
+            }
+            let party = person.person.party;
+            if is_full(connection, party, Some(id), &invitation).await? {
+                return Ok(Err(PersonRefusal::TooManyInvitations));
             }
             withdraw(connection, id, invitation.created_at).await?;
             diesel::insert_into(invitations::table)
@@ -376,6 +385,23 @@ async fn add(
         .execute(connection)
         .await?;
     Ok(id)
+}
+
+/// Returns whether the side has as many open invitations as its admins may issue. That of the same person is replaced.
+async fn is_full(
+    connection: &mut AsyncPgConnection,
+    party: Party,
+    person: Option<PersonId>,
+    invitation: &NewInvitation,
+) -> Result<bool, Failure> {
+    if invitation.issued_by.is_none() {
+        return Ok(false);
+    }
+    // No person has the number 0.
+    let others = invitations::person_id.ne(person.map_or(0, |person| person.0));
+    let open = invitations_of(party, invitation.created_at).filter(others);
+    let open: i64 = open.count().get_result(connection).await?;
+    Ok(usize::try_from(open).is_ok_and(|open| open >= MAX_OPEN_INVITATIONS))
 }
 
 /// Returns a person who is not erased, if one with these rights may change them. Locks the row: a session that begins

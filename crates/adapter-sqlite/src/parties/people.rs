@@ -11,9 +11,9 @@ use diesel::{
 use domain::{
     api_key::Party,
     person::{
-        Credential, CredentialId, Doer, Identity, Invitation, InvitationFault, MAX_PASSKEYS,
-        NewInvitation, NewPasskey, NewPerson, Passkey, PasskeyId, Person, PersonChange, PersonId,
-        PersonRefusal, TokenHash,
+        Credential, CredentialId, Doer, Identity, Invitation, InvitationFault,
+        MAX_OPEN_INVITATIONS, MAX_PASSKEYS, NewInvitation, NewPasskey, NewPerson, Passkey,
+        PasskeyId, Person, PersonChange, PersonId, PersonRefusal, TokenHash,
     },
     ports::{ChangeRights, NewMethod, PersonError, PersonRepo, StoreError},
 };
@@ -22,8 +22,9 @@ use sql_rows::{
     people::{
         ChangedPerson, ErasedPerson, IdentityRow, InvitationRow, NewInvitationRow, NewPasskeyRow,
         NewPersonRow, PasskeyRow, PersonRow, acceptable_invitations, active_admins, all_people,
-        credential_row, doer_of, identity_row, invitation_row, is_disabled, issued_invitations,
-        open_invitations, passkeys_of, people_and_keys, people_of, person_row, unused_credential,
+        credential_row, doer_of, identity_row, invitation_row, invitations_of, is_disabled,
+        issued_invitations, open_invitations, passkeys_of, people_and_keys, people_of, person_row,
+        unused_credential,
     },
     schema::{api_keys, identities, invitations, passkeys, people, sessions},
 };
@@ -40,10 +41,15 @@ impl PersonRepo for SqliteStore {
         &self,
         person: &NewPerson,
         invitation: &NewInvitation,
-    ) -> Result<PersonId, StoreError> {
+    ) -> Result<PersonId, PersonError> {
         let (person, invitation) = (person.clone(), invitation.clone());
-        let invite = move |connection: &mut SqliteConnection| add(connection, &person, &invitation);
-        self.transaction(invite).await
+        let invite = move |connection: &mut SqliteConnection| {
+            if is_full(connection, person.party, None, &invitation)? {
+                return Ok(Err(PersonRefusal::TooManyInvitations));
+            }
+            add(connection, &person, &invitation).map(Ok)
+        };
+        decided(self.transaction(invite).await)
     }
 
     async fn invite_first(
@@ -75,6 +81,10 @@ impl PersonRepo for SqliteStore {
             };
             if is_disabled(&person) {
                 return Ok(Err(PersonRefusal::Disabled));
+            }
+            let party = person.person.party;
+            if is_full(connection, party, Some(id), &invitation)? {
+                return Ok(Err(PersonRefusal::TooManyInvitations));
             }
             withdraw(connection, id, invitation.created_at)?;
             diesel::insert_into(invitations::table)
@@ -353,6 +363,23 @@ fn add(
         .values(NewInvitationRow::new(id, invitation))
         .execute(connection)?;
     Ok(id)
+}
+
+/// Returns whether the side has as many open invitations as its admins may issue. That of the same person is replaced.
+fn is_full(
+    connection: &mut SqliteConnection,
+    party: Party,
+    person: Option<PersonId>,
+    invitation: &NewInvitation,
+) -> Result<bool, Failure> {
+    if invitation.issued_by.is_none() {
+        return Ok(false);
+    }
+    // No person has the number 0.
+    let others = invitations::person_id.ne(person.map_or(0, |person| person.0));
+    let open = invitations_of(party, invitation.created_at).filter(others);
+    let open: i64 = open.count().get_result(connection)?;
+    Ok(usize::try_from(open).is_ok_and(|open| open >= MAX_OPEN_INVITATIONS))
 }
 
 /// Returns a person who is not erased, if one with these rights may change them.

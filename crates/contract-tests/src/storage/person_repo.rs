@@ -6,8 +6,9 @@ use domain::{
     api_key::{ClientId, Party},
     order::SigningServiceId,
     person::{
-        Doer, FORMER_USER, Identity, InvitationFault, MAX_PASSKEYS, NewInvitation, NewPerson,
-        Person, PersonChange, PersonId, PersonName, PersonRefusal, PersonState, Role, TokenHash,
+        Doer, FORMER_USER, Identity, InvitationFault, MAX_OPEN_INVITATIONS, MAX_PASSKEYS,
+        NewInvitation, NewPerson, Person, PersonChange, PersonId, PersonName, PersonRefusal,
+        PersonState, Role, TokenHash,
     },
     ports::{ChangeRights, NewMethod, PersonError, WhichSessions},
 };
@@ -207,6 +208,35 @@ pub async fn invitations_end_with_the_rights_of_their_issuer(storage: &Storage) 
         }
         storage.people.accept(of_operator, &by_passkey(), NOW).await.unwrap();
     }
+}
+
+/// For its admins. One that is withdrawn or expired makes room, and another one of a person takes the place of theirs.
+pub async fn open_invitations_of_a_side_are_limited(storage: &Storage) {
+    let issuer = active(storage, Role::Admin).await.id;
+    let issued = |at| {
+        let invitation = NewInvitation::issued(token(), at);
+        NewInvitation { issued_by: Some(issuer), ..invitation }
+    };
+    let invite_at = async |party, at| {
+        let person = NewPerson { party, ..new_person(Role::Member) };
+        storage.people.invite(&person, &issued(at)).await
+    };
+    let own = Party::Client(CLIENT);
+    let first = invite_at(own, NOW).await.unwrap();
+    for _ in 1..MAX_OPEN_INVITATIONS {
+        invite_at(own, NOW).await.unwrap();
+    }
+    assert_eq!(refusal(invite_at(own, NOW).await), PersonRefusal::TooManyInvitations);
+    let again = storage.people.invite_again(issuer, ADMIN, &issued(NOW)).await;
+    assert_eq!(refusal(again), PersonRefusal::TooManyInvitations);
+    storage.people.invite_again(first, ADMIN, &issued(NOW)).await.unwrap();
+    invite_at(OTHER_SIDE.party.unwrap(), NOW).await.unwrap();
+    storage.people.withdraw_invitations(first, ADMIN, NOW).await.unwrap();
+    invite_at(own, NOW).await.unwrap();
+    assert_eq!(refusal(invite_at(own, NOW).await), PersonRefusal::TooManyInvitations);
+    // An operator helps, and time does.
+    invite(storage, Role::Member).await;
+    invite_at(own, NOW + Duration::days(7)).await.unwrap();
 }
 
 /// The invitation is not used up then.

@@ -8,6 +8,9 @@ use crate::people::EmailAddress;
 /// How long an invitation can be accepted.
 pub const INVITATION_LIFETIME: Duration = Duration::days(7);
 
+/// Maximum number of invitations of a side that can be accepted at once: an admin fills no database, and no mailboxes.
+pub const MAX_OPEN_INVITATIONS: usize = 100;
+
 /// An invitation to store. Its link has the token, which is shown once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewInvitation {

@@ -63,11 +63,14 @@ impl ChangeRights {
 #[async_trait]
 pub trait PersonRepo: Send + Sync {
     /// Stores a new person with an invitation.
+    ///
+    /// # Errors
+    /// [`PersonRefusal::TooManyInvitations`], unless an operator issues it.
     async fn invite(
         &self,
         person: &NewPerson,
         invitation: &NewInvitation,
-    ) -> Result<PersonId, StoreError>;
+    ) -> Result<PersonId, PersonError>;
 
     /// Like [`Self::invite`], if nobody was ever invited. Otherwise returns `None`.
     async fn invite_first(
@@ -80,7 +83,8 @@ pub trait PersonRepo: Send + Sync {
     /// sign in by it.
     ///
     /// # Errors
-    /// [`PersonRefusal::Unknown`], [`PersonRefusal::Disabled`].
+    /// [`PersonRefusal::Unknown`], [`PersonRefusal::Disabled`], and [`PersonRefusal::TooManyInvitations`] as for
+    /// [`Self::invite`].
     async fn invite_again(
         &self,
         id: PersonId,
@@ -109,8 +113,7 @@ pub trait PersonRepo: Send + Sync {
     ///
     /// # Errors
     /// [`PersonRefusal::Invitation`] by [`Invitation::check`], and as withdrawn if its issuer is no active admin;
-    /// [`PersonRefusal::MethodInUse`],
-    /// [`PersonRefusal::TooManyPasskeys`].
+    /// [`PersonRefusal::MethodInUse`], [`PersonRefusal::TooManyPasskeys`].
     async fn accept(
         &self,
         token: TokenHash,
