@@ -218,6 +218,9 @@ pub enum PersonRefusal {
     /// The person has [`MAX_PASSKEYS`] passkeys.
     #[error("a person has up to {MAX_PASSKEYS} passkeys")]
     TooManyPasskeys,
+    /// The side has [`MAX_OPEN_INVITATIONS`] open invitations.
+    #[error("a side has up to {MAX_OPEN_INVITATIONS} open invitations")]
+    TooManyInvitations,
     /// The invitation cannot be accepted.
     #[error(transparent)]
     Invitation(#[from] InvitationFault),
