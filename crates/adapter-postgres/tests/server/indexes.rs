@@ -52,7 +52,7 @@ const MANY: &str = "
     INSERT INTO recipient_mails SELECT '2026-11-21 12:00Z', 1, n::text::bytea, 1
         FROM generate_series(1, 10000) n;
     INSERT INTO api_keys (name, lookup, hash, issued_at, is_test, contact)
-        SELECT 'x', 'm' || n, sha256('x'), now(), false, 'a@b' FROM generate_series(1, 10000) n;
+        SELECT 'x', 'm' || n, sha256('x'), now(), false, 'a' || n || '@b' FROM generate_series(1, 10000) n;
     INSERT INTO accesses (at, run, number, kind, order_id, party, api_key_id, outcome)
         SELECT '2026-11-20Z', 1, n, 'read', n, 1, 1, 'ok' FROM generate_series(1, 10000) n;
     INSERT INTO rejected_requests SELECT n, '2026-11-20Z', 'forbidden', 1, 1, 1, '{}', '[]'
