@@ -13,7 +13,7 @@ use crate::{
     harness::{
         CREATE_WITH_DOCUMENTS, FORM, eventually,
         page::{CLIENT, SESSION, signed_in},
-        patiently, problem, raw_form_with_deed,
+        patiently, problem, raw_order_parts,
     },
     wiring::{Kind, on_both_wirings},
 };
@@ -22,14 +22,24 @@ on_both_wirings! {
     admitted_upload_ends_after_its_session,
 }
 
-/// Idle, too old, signed out, and disabled.
+/// Returns the bytes of a form whose document is larger than a block of the spool, so that some of it is on disk.
+fn large_form(file_number: &str) -> Vec<u8> {
+    let head =
+        "--b\r\nContent-Disposition: form-data; name=\"documents\"; filename=\"large.pdf\"\r\n\r\n";
+    let mut body = raw_order_parts(file_number) + head + "%PDF-1.7\n";
+    body += &" ".repeat(1024 * 1024);
+    body += "\r\n--b--\r\n";
+    body.into_bytes()
+}
+
+/// Too old, signed out, and disabled.
 async fn admitted_upload_ends_after_its_session(kind: Kind) {
     let app = kind.app_with(&["--duplicate-window-secs=0"]).await;
     let (_, mut admin) = signed_in(&app, CLIENT, "Eve", Role::Admin).await;
     for end in ["sign-out", "disabled", "old"] {
         let (id, mut ann) = signed_in(&app, CLIENT, "Ann Roe", Role::Member).await;
         let cookie = ann.session.clone().unwrap();
-        let body = raw_form_with_deed(&format!("F-{end}"));
+        let body = large_form(&format!("F-{end}"));
         // All but the end of the document.
         let (first, rest) = body.split_at(body.len() - 40);
         let head = format!(
