@@ -97,16 +97,19 @@ pub(crate) fn operations() -> [(&'static str, Vec<MethodRoutes>); 45] {
         (list_services::PATH, vec![on(GET, list_services::list)]),
         (list_notaries::PATH, vec![on(GET, list_notaries::list)]),
         (read_key::PATH, vec![on(GET, read_key::read)]),
-        (WEBHOOKS, vec![on(GET, endpoint::list), on(POST, endpoint::create)]),
+        (
+            WEBHOOKS,
+            vec![on(GET, endpoint::list), access(Kind::CreateWebhook, POST, endpoint::create)],
+        ),
         (
             WEBHOOK,
             vec![
                 on(GET, endpoint::read),
-                on(PATCH, endpoint::change),
-                on(DELETE, endpoint::delete),
+                access(Kind::ChangeWebhook, PATCH, endpoint::change),
+                access(Kind::DeleteWebhook, DELETE, endpoint::delete),
             ],
         ),
-        (ROTATE_SECRET, vec![on(POST, endpoint::rotate_secret)]),
+        (ROTATE_SECRET, vec![access(Kind::RotateWebhook, POST, endpoint::rotate_secret)]),
         (TEST, vec![on(POST, deliveries::test)]),
         (DELIVERIES, vec![on(GET, deliveries::list)]),
         (REPLAY_DELIVERY, vec![on(POST, deliveries::replay_delivery)]),
@@ -270,8 +273,8 @@ fn on<M: Methods, Args: FromRequest + 'static, H: ApiHandler<M, Args>>(
     })
 }
 
-/// Routes methods to an operation on orders, people or keys, whose requests of a known caller leave an access of this
-/// kind.
+/// Routes methods to an operation on orders, people, keys or webhooks, whose requests of a known caller leave an
+/// access of this kind.
 fn access<M: Methods, Args: FromRequest + 'static, H: OrderHandler<M, Args>>(
     kind: AccessKind,
     methods: M,

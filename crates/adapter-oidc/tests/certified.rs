@@ -111,7 +111,7 @@ async fn code_counts_once_with_its_verifier_nonce_and_client() {
     assert!(reason.contains("invalid_grant"), "{reason}");
 
     let code = service.code(&server, &mine, "ann").await;
-    let verifier = "another verifier of the same length as all".repeat(2);
+    let verifier = "another-verifier".repeat(4);
     let reason = rejection(service.finish(&PendingLogin { verifier, ..mine.clone() }, &code).await);
     assert!(reason.contains("invalid_grant"), "{reason}");
 

@@ -17,7 +17,7 @@ use domain::{
     api_key::Owner,
     order::OrderId,
     person::Doer,
-    ports::{AccessFilter, AccessLog, BusyKey, MaybeErased, MissingAccesses, StoreError},
+    ports::{AccessFilter, AccessLog, BusyReader, MaybeErased, MissingAccesses, StoreError},
 };
 use sql_rows::{
     Instant, Prepared, Utc,
@@ -25,7 +25,7 @@ use sql_rows::{
         EndedRun, FirstNumber, MissingColumns, missing_access, missing_accesses, runs_over_before,
     },
     accesses::{
-        AccessRow, accesses_before, accesses_from, accesses_up_to, busy_key, busy_keys, newest,
+        AccessRow, accesses_before, accesses_from, accesses_up_to, busy_readers, busy_rows, newest,
         oldest_accesses, page_after, sides_and_operators,
     },
     orders::is_order_of,
@@ -153,14 +153,13 @@ impl AccessLog for PostgresStore {
         self.survey(missing).await
     }
 
-    async fn busy_keys(
+    async fn busy_readers(
         &self,
         between: (OffsetDateTime, OffsetDateTime),
         orders: u64,
-    ) -> Result<Vec<BusyKey>, StoreError> {
+    ) -> Result<Vec<BusyReader>, StoreError> {
         let busy = async move |connection: &mut AsyncPgConnection| {
-            let rows = busy_keys(between, orders).get_results(connection).await?;
-            Ok(rows.into_iter().filter_map(busy_key).collect())
+            Ok(busy_readers(busy_rows(between, orders).get_results(connection).await?))
         };
         self.survey(busy).await
     }

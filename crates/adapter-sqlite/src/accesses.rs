@@ -11,7 +11,7 @@ use domain::{
     api_key::Owner,
     order::OrderId,
     person::Doer,
-    ports::{AccessFilter, AccessLog, BusyKey, MaybeErased, MissingAccesses, StoreError},
+    ports::{AccessFilter, AccessLog, BusyReader, MaybeErased, MissingAccesses, StoreError},
 };
 use sql_rows::{
     Prepared, Utc,
@@ -20,7 +20,7 @@ use sql_rows::{
         runs_over_before,
     },
     accesses::{
-        AccessRow, accesses_before, accesses_from, accesses_up_to, busy_key, busy_keys, newest,
+        AccessRow, accesses_before, accesses_from, accesses_up_to, busy_readers, busy_rows, newest,
         oldest_accesses, order_of_side, page_after, sides_and_operators,
     },
     orders::is_order_of,
@@ -97,14 +97,13 @@ impl AccessLog for SqliteStore {
         self.survey(missing).await
     }
 
-    async fn busy_keys(
+    async fn busy_readers(
         &self,
         between: (OffsetDateTime, OffsetDateTime),
         orders: u64,
-    ) -> Result<Vec<BusyKey>, StoreError> {
+    ) -> Result<Vec<BusyReader>, StoreError> {
         let busy = move |connection: &mut SqliteConnection| {
-            let rows = busy_keys(between, orders).load(connection)?;
-            Ok(rows.into_iter().filter_map(busy_key).collect())
+            Ok(busy_readers(busy_rows(between, orders).load(connection)?))
         };
         self.survey(busy).await
     }

@@ -113,7 +113,7 @@ fn notifying(parts: &Parts, metrics: &WorkerMetrics) -> Vec<Row> {
         )
         .after(may_leave),
         Row::new(
-            "old accesses could not be removed, or busy keys not be looked for",
+            "old accesses could not be removed, or busy keys and people not be looked for",
             DATABASE,
             WatchAccesses {
                 log: storage.accesses.clone(),

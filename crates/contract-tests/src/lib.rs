@@ -112,7 +112,7 @@ macro_rules! contract {
             gaps_of_a_running_instance_hide_no_removed_access,
             removed_accesses_are_not_missing, runs_are_forgotten_with_their_accesses,
             killed_run_is_forgotten_a_day_after_its_last_sign_of_life,
-            keys_that_read_many_orders_are_busy, unknown_kinds_are_left_out,
+            keys_and_people_that_read_many_orders_are_busy, unknown_kinds_are_left_out,
             concurrent_batches_are_all_stored,
         );
     };
@@ -130,6 +130,7 @@ macro_rules! contract {
             person_is_found_as_invited, people_are_listed_by_side, open_invitations_are_listed,
             first_person_is_invited_once,
             invitation_is_accepted_once, other_invitations_are_refused,
+            invitations_end_with_the_rights_of_their_issuer, open_invitations_of_a_side_are_limited,
             credential_and_identity_belong_to_one_person, identity_is_issuer_and_subject,
             passkey_is_found_by_its_credential, sign_in_replaces_the_state_of_its_passkey_once,
             last_way_to_sign_in_stays, person_is_found_as_changed, disabling_ends_sessions,

@@ -167,11 +167,19 @@ pub enum AccessKind {
     RotateKey,
     /// A key was revoked.
     RevokeKey,
+    /// A webhook was created.
+    CreateWebhook,
+    /// A webhook was changed.
+    ChangeWebhook,
+    /// A webhook was deleted.
+    DeleteWebhook,
+    /// A webhook got another secret.
+    RotateWebhook,
 }
 
 impl AccessKind {
     /// All kinds, with their stored names.
-    pub const ALL: [(Self, &'static str); 37] = [
+    pub const ALL: [(Self, &'static str); 41] = [
         (Self::Read, "read"),
         (Self::ReadHistory, "read_history"),
         (Self::ReadNotes, "read_notes"),
@@ -209,6 +217,10 @@ impl AccessKind {
         (Self::IssueKey, "issue_key"),
         (Self::RotateKey, "rotate_key"),
         (Self::RevokeKey, "revoke_key"),
+        (Self::CreateWebhook, "create_webhook"),
+        (Self::ChangeWebhook, "change_webhook"),
+        (Self::DeleteWebhook, "delete_webhook"),
+        (Self::RotateWebhook, "rotate_webhook"),
     ];
 
     /// The kinds that show data of one order: reads, and changes that are answered with the order.
@@ -228,8 +240,8 @@ impl AccessKind {
     ];
 
     /// The kinds that no side of an order sees: they would tell of a hold for litigation, or are of no single
-    /// order. Those of people and keys name no order at all.
-    pub const OF_OPERATORS: [Self; 18] = [
+    /// order. Those of people, keys and webhooks name no order at all.
+    pub const OF_OPERATORS: [Self; 22] = [
         Self::List,
         Self::Erase,
         Self::EraseDocuments,
@@ -248,6 +260,10 @@ impl AccessKind {
         Self::IssueKey,
         Self::RotateKey,
         Self::RevokeKey,
+        Self::CreateWebhook,
+        Self::ChangeWebhook,
+        Self::DeleteWebhook,
+        Self::RotateWebhook,
     ];
 
     /// Returns the kind of a stored name; `None` for that of a newer version.
@@ -300,7 +316,7 @@ pub struct AccessFacts {
     pub orders: Option<u32>,
     /// The position of the document.
     pub position: Option<u32>,
-    /// The person or the key that was changed or signed in; the kind says which.
+    /// The person, the key or the webhook that was changed, or the person or key that signed in; the kind says which.
     pub subject: Option<i64>,
     /// The actor.
     pub actor: AccessActor,

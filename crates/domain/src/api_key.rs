@@ -392,6 +392,25 @@ impl ApiKey {
     }
 }
 
+/// Returns the only signing service for which a new key of an owner may create orders: that of all valid keys of the
+/// owner that create orders, if it is the same. Without a valid one, the last key counts, so that no admin gets rid of
+/// a binding by revoking keys.
+pub fn binding(keys: &[ApiKey], owner: Owner, now: OffsetDateTime) -> Option<SigningServiceId> {
+    let creates = |key: &&ApiKey| key.party() == owner.party && key.may(Scope::OrdersCreate);
+    let is_alike = |key: &ApiKey| key.owner() == owner;
+    let mut bound = keys
+        .iter()
+        .filter(creates)
+        .filter(|key| is_alike(key) && key.is_valid(now))
+        .map(|key| key.key.signing_service);
+    if let Some(first) = bound.next() {
+        return first.filter(|_| bound.all(|other| other == first));
+    }
+    // Where there are only live keys, or only test keys, they count for the others.
+    let last = keys.iter().filter(creates).max_by_key(|key| (is_alike(key), key.id));
+    last.and_then(|key| key.key.signing_service)
+}
+
 #[cfg(test)]
 #[path = "api_key_tests.rs"]
 mod tests;

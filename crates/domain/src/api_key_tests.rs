@@ -1,7 +1,7 @@
 use time::{Duration, macros::datetime};
 
 use super::*;
-use crate::test_support::{CountingEntropy, new_api_key};
+use crate::test_support::{CountingEntropy, api_key, new_api_key};
 
 const NOW: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
 
@@ -142,4 +142,48 @@ fn bound_key_is_limited_to_its_signing_service() {
     key.key.signing_service = Some(SigningServiceId(2));
     assert!(!key.may_order_for(SigningServiceId(1)));
     assert!(key.may_order_for(SigningServiceId(2)));
+}
+
+/// Returns a valid key of the client 1, bound to this signing service.
+fn bound(id: i64, service: Option<i64>) -> ApiKey {
+    let mut key = api_key();
+    key.id = ApiKeyId(id);
+    key.key.client = Some(ClientId(1));
+    key.key.scopes = Scope::DEFAULT.into_iter().collect();
+    key.key.signing_service = service.map(SigningServiceId);
+    key
+}
+
+#[test]
+fn new_key_is_bound_like_all_valid_keys_that_create_orders() {
+    let issued_at = api_key().key.issued_at;
+    let binding = |keys: &[ApiKey]| binding(keys, bound(1, None).owner(), issued_at);
+    let service = Some(SigningServiceId(42));
+    let one = bound(1, Some(42));
+    assert_eq!(binding(&[one.clone(), bound(2, Some(42))]), service);
+    assert_eq!(binding(&[one.clone(), bound(2, None)]), None);
+    assert_eq!(binding(&[one.clone(), bound(2, Some(43))]), None);
+    assert_eq!(binding(&[]), None);
+    // Keys that create no orders, of others, of test orders and revoked ones lift no binding.
+    let (mut reads, mut foreign, mut test, mut revoked) =
+        (bound(2, None), bound(2, None), bound(2, None), bound(2, None));
+    reads.key.scopes = [Scope::OrdersRead].into_iter().collect();
+    foreign.key.client = Some(ClientId(2));
+    test.key.is_test = true;
+    revoked.revoked_at = Some(issued_at);
+    for key in [reads, foreign, test, revoked] {
+        assert_eq!(binding(&[one.clone(), key]), service);
+    }
+}
+
+#[test]
+fn binding_outlives_the_revocation_of_the_last_key() {
+    let mut revoked = [bound(1, None), bound(2, Some(42))];
+    let issued_at = api_key().key.issued_at;
+    revoked.iter_mut().for_each(|key| key.revoked_at = Some(issued_at));
+    let owner = revoked[0].owner();
+    assert_eq!(binding(&revoked, owner, issued_at), Some(SigningServiceId(42)));
+    // Nor is it lost in the other mode.
+    let test = Owner { is_test: true, ..owner };
+    assert_eq!(binding(&revoked, test, issued_at), Some(SigningServiceId(42)));
 }

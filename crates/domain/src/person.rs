@@ -36,7 +36,7 @@ pub struct PersonId(pub i64);
 /// The rights of a person on their own side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Role {
-    /// Manages the people and the keys of the side.
+    /// Manages the people, the keys and the webhooks of the side.
     Admin,
     /// Works with its orders.
     Member,
@@ -170,12 +170,17 @@ impl Person {
         Owner { party: self.person.party, is_test }
     }
 
-    /// Returns what they may do with orders: all that a key of their side can.
+    /// Returns what they may do: all that a key of their side can. Only admins manage webhooks: an endpoint goes on to
+    /// send orders elsewhere when the person who made it has left.
     pub fn scopes(&self) -> Scopes {
-        match self.person.party {
-            Party::Client(_) => Scope::OF_CLIENTS.into_iter().collect(),
-            Party::Service(_) => Scope::OF_SERVICES.into_iter().collect(),
-        }
+        let of_side = match self.person.party {
+            Party::Client(_) => Scope::OF_CLIENTS,
+            Party::Service(_) => Scope::OF_SERVICES,
+        };
+        let may = |scope: &Scope| {
+            self.person.role == Role::Admin || !matches!(scope, Scope::WebhooksManage)
+        };
+        of_side.into_iter().filter(may).collect()
     }
 }
 
@@ -213,6 +218,9 @@ pub enum PersonRefusal {
     /// The person has [`MAX_PASSKEYS`] passkeys.
     #[error("a person has up to {MAX_PASSKEYS} passkeys")]
     TooManyPasskeys,
+    /// The side has [`MAX_OPEN_INVITATIONS`] open invitations.
+    #[error("a side has up to {MAX_OPEN_INVITATIONS} open invitations")]
+    TooManyInvitations,
     /// The invitation cannot be accepted.
     #[error(transparent)]
     Invitation(#[from] InvitationFault),
@@ -351,9 +359,19 @@ pub(crate) mod tests {
 
     #[test]
     fn person_has_the_scopes_of_their_side() {
-        assert_eq!(person().scopes(), Scope::OF_CLIENTS.into_iter().collect());
-        let mut of_service = person();
+        assert_eq!(admin().scopes(), Scope::OF_CLIENTS.into_iter().collect());
+        let mut of_service = admin();
         of_service.person.party = Party::Service(crate::people::SigningServiceId(7));
         assert_eq!(of_service.scopes(), Scope::OF_SERVICES.into_iter().collect());
+    }
+
+    #[test]
+    fn member_manages_no_webhooks() {
+        let orders = [Scope::OrdersCreate, Scope::OrdersRead];
+        assert_eq!(person().scopes(), orders.into_iter().collect());
+        let mut of_service = person();
+        of_service.person.party = Party::Service(crate::people::SigningServiceId(7));
+        let orders = [Scope::OrdersRead, Scope::OrdersUpdate];
+        assert_eq!(of_service.scopes(), orders.into_iter().collect());
     }
 }

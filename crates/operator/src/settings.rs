@@ -312,8 +312,8 @@ pub struct Settings {
     #[arg(long, value_name = "DAYS", default_value_t = 730, value_parser = whole::<u32>(DAYS))]
     pub access_days: u32,
 
-    /// Warn, and send a mail to the contact of a key, if the key reads more than this many different
-    /// orders in an hour. Pages of the list do not count [default: no warning]
+    /// Warn if a key or a person reads more than this many different orders in an hour, and send a
+    /// mail to the contact of the key. Pages of the list do not count [default: no warning]
     #[arg(long, value_name = "NUMBER", value_parser = whole::<u64>(1..=i64::MAX))]
     pub access_alert: Option<u64>,
 

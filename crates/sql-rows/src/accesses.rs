@@ -12,8 +12,8 @@ use domain::{
     },
     api_key::{ApiKeyId, ClientId, Party},
     order::{OrderId, SigningServiceId},
-    person::PersonId,
-    ports::BusyKey,
+    person::{Doer, PersonId},
+    ports::BusyReader,
 };
 use time::{OffsetDateTime, PrimitiveDateTime};
 
@@ -248,9 +248,9 @@ pub fn accesses_up_to(place: (Utc, i64, i64)) -> _ {
     )
 }
 
-/// Selects the keys with which over `orders` different orders were read between two instants, and how many.
+/// Selects the keys and the people that read over `orders` different orders between two instants, and how many.
 #[auto_type(no_type_alias)]
-pub fn busy_keys(between: (OffsetDateTime, OffsetDateTime), orders: u64) -> _ {
+pub fn busy_rows(between: (OffsetDateTime, OffsetDateTime), orders: u64) -> _ {
     let since: Utc = Utc(between.0);
     let until: Utc = Utc(between.1);
     let orders: i64 = stored_number(orders);
@@ -262,16 +262,27 @@ pub fn busy_keys(between: (OffsetDateTime, OffsetDateTime), orders: u64) -> _ {
         .filter(accesses::at.le(until))
         .filter(accesses::kind.eq_any(kinds))
         .filter(accesses::outcome.eq_any(outcomes))
-        .filter(accesses::api_key_id.is_not_null())
-        .group_by(accesses::api_key_id)
+        .filter(accesses::api_key_id.is_not_null().or(accesses::person_id.is_not_null()))
+        .group_by((accesses::api_key_id, accesses::person_id))
         .having(dsl::count(accesses::order_id).aggregate_distinct().gt(orders))
-        .order(accesses::api_key_id)
-        .select((accesses::api_key_id, dsl::count(accesses::order_id).aggregate_distinct()))
+        .select((
+            accesses::api_key_id,
+            accesses::person_id,
+            dsl::count(accesses::order_id).aggregate_distinct(),
+        ))
 }
 
-/// Returns a row of [`busy_keys`].
-pub fn busy_key((key, orders): (Option<i64>, i64)) -> Option<BusyKey> {
-    Some(BusyKey { key: ApiKeyId(key?), orders: orders.unsigned_abs() })
+/// Returns what [`busy_rows`] has selected: keys first, each by its identifier.
+pub fn busy_readers(rows: Vec<(Option<i64>, Option<i64>, i64)>) -> Vec<BusyReader> {
+    let reader = |(key, person, orders): (Option<i64>, Option<i64>, i64)| {
+        let key = key.map(|id| Doer::Key(ApiKeyId(id)));
+        let doer = key.or_else(|| person.map(|id| Doer::Person(PersonId(id))))?;
+        Some(BusyReader { doer, orders: orders.unsigned_abs() })
+    };
+    let mut readers: Vec<_> = rows.into_iter().filter_map(reader).collect();
+    // The databases disagree about the place of NULL.
+    readers.sort_unstable_by_key(|reader| reader.doer);
+    readers
 }
 
 #[cfg(test)]

@@ -168,6 +168,7 @@ pub struct NewInvitationRow {
     person_id: i64,
     created_at: Utc,
     expires_at: Utc,
+    issued_by: Option<i64>,
 }
 
 impl NewInvitationRow {
@@ -178,6 +179,7 @@ impl NewInvitationRow {
             person_id: person.0,
             created_at: Utc(invitation.created_at),
             expires_at: Utc(invitation.expires_at),
+            issued_by: invitation.issued_by.map(|admin| admin.0),
         }
     }
 }
@@ -205,6 +207,7 @@ impl InvitationRow {
                 token: TokenHash(digest(row.token, unreadable)?),
                 created_at: row.created_at.0,
                 expires_at: row.expires_at.0,
+                issued_by: row.issued_by.map(PersonId),
             },
             person: PersonId(row.person_id),
             used_at: self.used_at.map(|at| at.0),
@@ -225,6 +228,18 @@ pub fn open_invitations(person: PersonId) -> _ {
     )
 }
 
+/// Selects the open invitations that a person has issued.
+#[auto_type(no_type_alias)]
+pub fn issued_invitations(admin: PersonId) -> _ {
+    let admin: i64 = admin.0;
+    invitations::table.filter(
+        invitations::issued_by
+            .eq(admin)
+            .and(invitations::used_at.is_null())
+            .and(invitations::withdrawn_at.is_null()),
+    )
+}
+
 /// Selects the invitations of people that can be accepted at an instant.
 #[auto_type(no_type_alias)]
 pub fn acceptable_invitations(people: &[PersonId], at: OffsetDateTime) -> _ {
@@ -233,6 +248,20 @@ pub fn acceptable_invitations(people: &[PersonId], at: OffsetDateTime) -> _ {
     invitations::table.filter(
         invitations::person_id
             .eq_any(people)
+            .and(invitations::used_at.is_null())
+            .and(invitations::withdrawn_at.is_null())
+            .and(invitations::expires_at.gt(at)),
+    )
+}
+
+/// Selects the invitations of a side that can be accepted at an instant.
+#[auto_type(no_type_alias)]
+pub fn invitations_of(party: Party, at: OffsetDateTime) -> _ {
+    let party: i64 = stored_party(party);
+    let at: Utc = Utc(at);
+    invitations::table.inner_join(people::table).filter(
+        people::party
+            .eq(party)
             .and(invitations::used_at.is_null())
             .and(invitations::withdrawn_at.is_null())
             .and(invitations::expires_at.gt(at)),

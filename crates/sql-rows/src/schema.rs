@@ -349,6 +349,7 @@ diesel::table! {
         expires_at -> crate::Instant,
         used_at -> Nullable<crate::Instant>,
         withdrawn_at -> Nullable<crate::Instant>,
+        issued_by -> Nullable<BigInt>,
     }
 }
 

@@ -1,10 +1,12 @@
 //! Log lines and metrics of background work.
 
 use domain::{
+    api_key::ApiKeyId,
     clock_watch::Doubt,
     order::{Actor, OrderStatus, Retained, attention::Attention},
+    person::{Doer, PersonId},
     ports::{
-        BusyKey, Event,
+        BusyReader, Event,
         Settlement::{Done, Fail, Obsolete, OverLimit, Postpone, RetryAt, Unknown},
     },
     use_cases::{
@@ -138,7 +140,7 @@ impl WorkerMetrics {
             )?,
             access_alerts: register_int_counter_with_registry!(
                 "notary_orders_access_alerts_total",
-                "Alerts about API keys that read more orders in an hour than --access-alert.",
+                "Alerts about API keys and people that read more orders in an hour than --access-alert.",
                 registry
             )?,
             erased: register_int_counter_with_registry!(
@@ -215,10 +217,22 @@ impl WorkerMetrics {
         }
     }
 
-    /// Counts and logs an alert about a key that reads many orders.
-    pub fn busy_key(&self, BusyKey { key, orders }: &BusyKey) {
-        let api_key = key.0;
-        tracing::warn!(api_key, orders, "an API key has read more orders in an hour than usual");
+    /// Counts and logs an alert about a key or a person that reads many orders.
+    pub fn busy_reader(&self, BusyReader { doer, orders }: &BusyReader) {
+        match doer {
+            Doer::Key(ApiKeyId(api_key)) => tracing::warn!(
+                api_key,
+                orders,
+                "an API key has read more orders in an hour than usual"
+            ),
+            Doer::Person(PersonId(person)) => {
+                tracing::warn!(
+                    person,
+                    orders,
+                    "a person has read more orders in an hour than usual"
+                );
+            }
+        }
         self.access_alerts.inc();
     }
 

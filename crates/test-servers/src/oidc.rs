@@ -8,7 +8,7 @@ use tokio_rustls::rustls::crypto::ring;
 
 use crate::{
     janitor::{self, Janitor, free_port, wait_for},
-    tools::{built, of_python},
+    tools::{built, node},
 };
 
 /// The identifier of the client.
@@ -28,8 +28,8 @@ pub struct OidcProvider {
 }
 
 impl OidcProvider {
-    /// Starts a provider whose client is registered with these members (RFC 7591) in place of the usual ones. Waits
-    /// until it answers.
+    /// Starts a provider whose client is registered with these members (RFC 7591) in place of the usual ones; `null`
+    /// removes one. Waits until it answers.
     pub fn start(client: &Value) -> Self {
         let mut members = json!({
             "client_id": CLIENT_ID,
@@ -41,6 +41,7 @@ impl OidcProvider {
         for (name, value) in client.as_object().unwrap() {
             members[name] = value.clone();
         }
+        members.as_object_mut().unwrap().retain(|_, value| !value.is_null());
         let provider = Self { janitor: Mutex::default(), port: free_port(), client: members };
         provider.start_again();
         provider
@@ -60,7 +61,7 @@ impl OidcProvider {
             "scripts/client_tools.sh installs it",
         );
         let settings = json!({ "module": module, "port": self.port, "client": self.client });
-        let node = of_python("node").into_os_string().into_string().unwrap();
+        let node = node().into_os_string().into_string().unwrap();
         let program = include_str!("oidc/provider.mjs");
         let arguments = [&node, "--input-type=module", "-e", program, "--", &settings.to_string()];
         let janitor = Janitor::start(janitor::RUN, arguments, Stdio::null());

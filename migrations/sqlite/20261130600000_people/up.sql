@@ -29,11 +29,16 @@ CREATE TABLE invitations (
     created_at INTEGER NOT NULL,
     expires_at INTEGER NOT NULL,
     used_at INTEGER,
-    withdrawn_at INTEGER
+    withdrawn_at INTEGER,
+    -- The admin who has issued it. NULL: an operator.
+    issued_by INTEGER
 ) STRICT;
 
 -- Serves: the invitations of a person (WHERE person_id = ?).
 CREATE INDEX invitations_person ON invitations (person_id);
+
+-- Serves: the invitations of an admin who leaves (WHERE issued_by = ?).
+CREATE INDEX invitations_issuer ON invitations (issued_by);
 
 -- WebAuthn credentials, in the encodings of the library.
 CREATE TABLE passkeys (

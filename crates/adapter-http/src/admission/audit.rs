@@ -94,7 +94,8 @@ impl Audit {
     }
 }
 
-/// Returns the facts of an access. Its order, its document, its person and its key are those of the path.
+/// Returns the facts of an access. Its order, its document, its person, its key and its webhook are those of the
+/// path.
 fn facts(
     request: &HttpRequest,
     admission: &Admission,
@@ -106,7 +107,9 @@ fn facts(
         order: identifier(request, "order_id").map(OrderId),
         orders: None,
         position: number(request, "position"),
-        subject: identifier(request, "person_id").or_else(|| identifier(request, "key_id")),
+        subject: ["person_id", "key_id", "webhook_id"]
+            .into_iter()
+            .find_map(|name| identifier(request, name)),
         actor,
         address: peer::address(request, &admission.proxies),
         request_id: Some(RequestId::of(request).id.to_string()),

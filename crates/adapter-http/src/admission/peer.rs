@@ -41,8 +41,19 @@ pub(crate) fn address(request: &HttpRequest, proxies: &Proxies) -> Option<IpAddr
 
 /// Returns the /64 network of an IPv6 address, because one host can use all of it.
 pub(crate) fn network(peer: IpAddr) -> IpAddr {
+    prefix(peer, 64)
+}
+
+/// Returns the network of a whole site: the first 48 bits of an IPv6 address (RFC 6177, section 2), or an IPv4 address.
+pub(crate) fn site(peer: IpAddr) -> IpAddr {
+    prefix(peer, 48)
+}
+
+fn prefix(peer: IpAddr, bits: u32) -> IpAddr {
     match peer.to_canonical() {
-        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << 64)).into(),
+        IpAddr::V6(address) => {
+            Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << (128 - bits))).into()
+        }
         address @ IpAddr::V4(_) => address,
     }
 }

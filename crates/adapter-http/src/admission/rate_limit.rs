@@ -21,7 +21,7 @@ use governor::{
     state::keyed::DefaultKeyedStateStore,
 };
 
-use crate::admission::peer::network;
+use crate::admission::peer::{network, site};
 
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
@@ -77,6 +77,7 @@ pub struct RateLimits {
     failures: Buckets<IpAddr>,
     failed_sign_ins: Buckets<PersonId>,
     ceremonies: Buckets<IpAddr>,
+    ceremonies_of_sites: Buckets<IpAddr>,
     ended_ceremonies: Buckets<IpAddr>,
     look_ups: Buckets<IpAddr>,
     log_lines: Buckets<IpAddr>,
@@ -91,6 +92,9 @@ pub(crate) const BEGUN_SIGN_INS: &str = "begun-sign-ins";
 /// Sign-ins that an address may begin, and invitations that it may look at. Each leaves a row, of a ceremony for ten
 /// minutes or of a session for hours, so that one address cannot crowd out the others. An office has one address.
 const CEREMONIES: Rate = Rate { per_second: 2, burst: 60 };
+/// The same for all networks of a site, which has thousands of them in IPv6. In the ten minutes of a ceremony, a site
+/// begins about half of [`MAX_CEREMONIES`](domain::person::MAX_CEREMONIES).
+const CEREMONIES_OF_SITE: Rate = Rate { per_second: 8, burst: 240 };
 /// Log lines of cheap rejections for each address. The rest is logged at the level `debug`.
 const LOG_LINES: Rate = Rate { per_second: 5, burst: 5 };
 /// The same for all addresses together.
@@ -109,6 +113,7 @@ impl RateLimits {
             failures: Buckets::new(orders),
             failed_sign_ins: Buckets::new(orders),
             ceremonies: Buckets::new(CEREMONIES),
+            ceremonies_of_sites: Buckets::new(CEREMONIES_OF_SITE),
             ended_ceremonies: Buckets::new(orders),
             look_ups: Buckets::new(orders),
             log_lines: Buckets::new(LOG_LINES),
@@ -149,7 +154,8 @@ impl RateLimits {
 
     /// Counts a sign-in that a peer begins. The error is the number of seconds to wait, at least one.
     pub(crate) fn begun_sign_in(&self, peer: IpAddr) -> Result<(), u64> {
-        self.ceremonies.take(&network(peer)).map_or(Ok(()), |taken| taken.map(drop))
+        self.ceremonies.take(&network(peer)).map_or(Ok(()), |taken| taken.map(drop))?;
+        self.ceremonies_of_sites.take(&site(peer)).map_or(Ok(()), |taken| taken.map(drop))
     }
 
     /// Counts a sign-in that a peer ends, whether it has begun one or guesses. The error is the number of seconds to
@@ -179,6 +185,7 @@ impl RateLimits {
         let of_peers = [
             &self.failures,
             &self.ceremonies,
+            &self.ceremonies_of_sites,
             &self.ended_ceremonies,
             &self.look_ups,
             &self.log_lines,
@@ -336,6 +343,17 @@ mod tests {
         };
         assert!((5..20).contains(&lines(0..1, 1_000)));
         assert!((40..100).contains(&lines(1..250, 10)));
+    }
+
+    #[test]
+    fn networks_of_a_site_do_not_crowd_out_the_sign_ins_of_others() {
+        let limits = limits(1, 1);
+        let begin = |site: u16, network: u16| {
+            limits.begun_sign_in(IpAddr::from([0x2001, 0xdb8, site, network, 0, 0, 0, 1])).is_ok()
+        };
+        let begun = (0..1_000).filter(|network| begin(1, *network)).count();
+        assert!((240..500).contains(&begun), "{begun}");
+        assert!(begin(2, 0));
     }
 
     #[test]

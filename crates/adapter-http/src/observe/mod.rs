@@ -121,6 +121,12 @@ fn count(api: &Api, request: &HttpRequest, status: u16, duration: Duration, rout
     }
 }
 
+/// Returns whether a client can cause an answer in any number: at no cost, or with no key and no session.
+fn is_in_numbers(code: ProblemCode, notes: &Notes) -> bool {
+    let is_stranger = notes.api_key.is_none() && notes.person.is_none();
+    code.is_cheap() || is_stranger && code.status().is_client_error()
+}
+
 /// Writes the log line of a request. Its level is `debug` for requests that are rejected in such
 /// numbers that their lines would be a load.
 fn log(api: &Api, request: &HttpRequest, status: u16, duration: Duration, route: &str) {
@@ -134,7 +140,7 @@ fn log(api: &Api, request: &HttpRequest, status: u16, duration: Duration, route:
     let message = notes.message.unwrap_or(usual);
     let peer_of = || peer::address(request, &api.admission.proxies);
     let left_out = notes.is_over_limit
-        || code.is_some_and(|code| code.is_cheap())
+        || code.is_some_and(|code| is_in_numbers(*code, &notes))
             && notes
                 .rejected_peer
                 .or_else(peer_of)

@@ -143,3 +143,22 @@ async fn problem_names_the_trace_of_its_request() {
     let answers = traces.answers.lock().unwrap();
     assert_eq!(*answers, ["GET unmatched 404 Not Found Some(\"not_found\")"]);
 }
+
+/// Their log lines are limited, and those of a failure are not.
+#[test]
+fn stranger_causes_rejections_in_any_number() {
+    use domain::{api_key::ApiKeyId, person::PersonId};
+    let stranger = Notes::default();
+    let key = Notes { api_key: Some(ApiKeyId(1)), ..stranger };
+    let person = Notes { person: Some(PersonId(1)), ..stranger };
+    for (code, of_stranger, of_caller) in [
+        (ProblemCode::ValidationFailed, true, false),
+        (ProblemCode::InvitationUsed, true, false),
+        (ProblemCode::PasskeyRejected, true, true),
+        (ProblemCode::Internal, false, false),
+    ] {
+        assert_eq!(is_in_numbers(code, &stranger), of_stranger, "{code:?}");
+        assert_eq!(is_in_numbers(code, &key), of_caller, "{code:?}");
+        assert_eq!(is_in_numbers(code, &person), of_caller, "{code:?}");
+    }
+}

@@ -513,6 +513,7 @@ fn problems_are_those_of_the_service() {
         PersonRefusal::LastMethod.into(),
         PersonRefusal::MethodInUse.into(),
         PersonRefusal::TooManyPasskeys.into(),
+        PersonRefusal::TooManyInvitations.into(),
         InvitationFault::Unknown.into(),
         InvitationFault::Used.into(),
         InvitationFault::Expired.into(),

@@ -16,7 +16,10 @@ use crate::{
     people::{admin::person, path, record::PasskeyRecord},
     request::notes::note,
     respond::{answer::Answer, problem::Problem},
-    sessions::passkey::{FinishMembers, begun, ceremony},
+    sessions::{
+        passkey::{FinishMembers, begun, ceremony},
+        signing_in::explained,
+    },
     state::State,
 };
 
@@ -32,7 +35,8 @@ pub(crate) async fn begin(
     json::refuse_members(&request, payload, &api.json_bodies, &caller).await?;
     let origin = api.admission.site.passkey_origin(&request)?;
     let purpose = Purpose::AddPasskey(person);
-    let (token, options) = api.sign_in.begin_passkey(purpose, &origin).await?;
+    let begun_passkey = api.sign_in.begin_passkey(purpose, &origin).await;
+    let (token, options) = begun_passkey.map_err(|error| explained(&request, &api, error))?;
     Ok(begun(&token, &options))
 }
 
@@ -53,7 +57,8 @@ pub(crate) async fn finish(
     closed(&body).map_err(Problem::violations)?;
     let (response, name) = body.members.into_parts();
     let token = ceremony(&request).ok_or(SignInError::NoCeremony)?;
-    let added = api.sign_in.finish_added_passkey(&token, person, &response, name).await?;
+    let added = api.sign_in.finish_added_passkey(&token, person, &response, name).await;
+    let added = added.map_err(|error| explained(&request, &api, error))?;
     note(&request, |notes| notes.message = Some("passkey added"));
     let own = api.people.people.passkeys_of(&[person]).await?;
     let found = own.iter().find(|passkey| passkey.id == added);

@@ -222,3 +222,22 @@ async fn issued_key_is_of_the_side_and_shown_once() {
     let listed = listed.body["keys"].as_array().unwrap();
     assert!(listed.len() == 2 && listed.iter().all(|it| it.get("key").is_none()));
 }
+
+#[actix_web::test]
+async fn issued_key_is_bound_like_the_others_of_the_client() {
+    let mut ports = Ports::with_person(|_, _| {});
+    let service = Some(domain::order::SigningServiceId(42));
+    ports.keys.expect_list().returning(move || {
+        let mut bound = api_key();
+        bound.key.signing_service = service;
+        let issued = domain::api_key::ApiKey { id: domain::api_key::ApiKeyId(5), ..bound.clone() };
+        Ok(vec![bound, domain::api_key::ApiKey { revoked_at: Some(NOW), ..issued }])
+    });
+    ports.keys.expect_add().once().returning(move |key, _| {
+        assert_eq!(key.signing_service, service);
+        Ok(domain::api_key::ApiKeyId(5))
+    });
+    let request = TestApi::by_page(Method::POST, "/api/keys");
+    let answer = ports.api().send(request.set_json(json!({ "name": "desk" }))).await;
+    assert_eq!(answer.status.as_u16(), 201);
+}

@@ -1,8 +1,8 @@
 //! The problem responses of requests about people, their sign-ins and their keys.
 
 use domain::{
-    person::{InvitationFault, MAX_PASSKEYS, NoAdmin, PersonRefusal},
-    ports::{LoginError, PersonError, error_chain},
+    person::{InvitationFault, MAX_OPEN_INVITATIONS, MAX_PASSKEYS, NoAdmin, PersonRefusal},
+    ports::{LoginError, PersonError},
     use_cases::{keys::manage_keys::KeyError, people::sign_in::SignInError},
 };
 
@@ -86,6 +86,12 @@ impl From<PersonRefusal> for Problem {
                 ProblemCode::TooManyPasskeys,
                 format!("A person has up to {MAX_PASSKEYS} passkeys. Remove one first."),
             ),
+            PersonRefusal::TooManyInvitations => Self::new(
+                ProblemCode::TooManyInvitations,
+                format!(
+                    "A side has up to {MAX_OPEN_INVITATIONS} open invitations. Withdraw one first."
+                ),
+            ),
             PersonRefusal::Invitation(fault) => fault.into(),
         }
     }
@@ -122,15 +128,12 @@ impl From<SignInError> for Problem {
                 Self::new(ProblemCode::UnknownProvider, "There is no login of this name.")
             }
             SignInError::Refused(refusal) => refusal.into(),
-            SignInError::Passkey(fault) => {
-                // A person may use another origin; a stranger may try. Either is no fault of the service.
-                tracing::info!(error = error_chain(&fault), "a passkey was not accepted");
+            SignInError::Passkey(_) => {
                 let detail =
                     "The passkey was not accepted. Try again, at the address where it was made.";
                 Self::challenge(ProblemCode::PasskeyRejected, detail, "")
             }
-            SignInError::Login(error @ LoginError::Rejected(_)) => {
-                tracing::warn!(error = error_chain(&error), "a login was not accepted");
+            SignInError::Login(LoginError::Rejected(_)) => {
                 let detail = "The answer of the identity provider was not accepted. Try again.";
                 Self::challenge(ProblemCode::LoginRejected, detail, "")
             }

@@ -12,6 +12,10 @@ use crate::respond::problem::Problem;
 /// Caching of what one client may see: a browser may keep it, and must ask before each use.
 const PRIVATE: &str = "private, no-cache";
 
+/// The headers that decide what a client sees (RFC 9110, section 12.5.5). Both sides get one validator of an order, and
+/// different names of people: a browser does not reuse the answer of the session before.
+const CALLER: &str = "cookie, authorization";
+
 /// Returns the answer 304 if the client has this version.
 pub(crate) fn not_modified(request: &HttpRequest, tag: &EntityTag) -> Option<HttpResponse> {
     is_known(request, tag).then(|| with_tag(HttpResponse::NotModified(), tag).finish())
@@ -28,7 +32,10 @@ pub(crate) fn is_known(request: &HttpRequest, tag: &EntityTag) -> bool {
 
 /// Adds the validator to an answer, and what caches may do with it.
 pub(crate) fn with_tag(mut response: HttpResponseBuilder, tag: &EntityTag) -> HttpResponseBuilder {
-    response.insert_header((header::CACHE_CONTROL, PRIVATE)).insert_header(ETag(tag.clone()));
+    response
+        .insert_header((header::CACHE_CONTROL, PRIVATE))
+        .insert_header((header::VARY, CALLER))
+        .insert_header(ETag(tag.clone()));
     response
 }
 
@@ -101,5 +108,16 @@ mod tests {
             assert_eq!(not_modified(&request, &tag).is_some(), current, "{header}");
         }
         assert!(not_modified(&TestRequest::get().to_http_request(), &tag).is_none());
+    }
+
+    /// A browser keeps the answer, and another person may sign in there.
+    #[test]
+    fn answers_vary_with_their_caller() {
+        let tag = EntityTag::new_strong("a1".to_owned());
+        for response in [HttpResponse::Ok(), HttpResponse::NotModified()] {
+            let answer = with_tag(response, &tag).finish();
+            let vary: Vec<_> = answer.headers().get_all(header::VARY).collect();
+            assert_eq!(vary, ["cookie, authorization"]);
+        }
     }
 }

@@ -41,9 +41,9 @@ pub(crate) async fn begin(
         let detail = "Send the header Authorization: Bearer <API key>.";
         return Err(Problem::unauthorized(detail));
     };
-    let sign_in = api.sign_in.clone();
+    let (sign_in, before) = (api.sign_in.clone(), signing_in::before(&request));
     let work = async move {
-        let signed_in = sign_in.with_key(&key).await;
+        let signed_in = sign_in.with_key(&key, before).await;
         signing_in.ended(signed_in, Some(key), None)
     };
     let begun = api.detached.run_to_end(work, drop).await;

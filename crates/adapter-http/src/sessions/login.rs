@@ -69,7 +69,7 @@ pub(crate) async fn begin(
     let purpose = purpose::read(&request, &api, &body.purpose, &body.token).await?;
     let (provider, return_to) = (text_of(body.provider), text_of(body.return_to));
     let begun = api.sign_in.begin_login(purpose, &provider, &redirect_uri, &return_to).await;
-    let (token, url) = begun?;
+    let (token, url) = begun.map_err(|error| signing_in::explained(&request, &api, error))?;
     Ok(with_ceremony(HttpResponse::Ok(), &token).json(json!({ "url": url })))
 }
 
@@ -84,11 +84,11 @@ pub(crate) async fn finish(
     let signing_in = SigningIn::new(&request, &api, "login")?;
     let body: FinishMembers = json::read_small_object(&request, payload).await?;
     let (state, code) = (text_of(body.state), text_of(body.code));
-    let token = ceremony(&request);
+    let (token, before) = (ceremony(&request), signing_in::before(&request));
     let sign_in = api.sign_in.clone();
     let work = async move {
         let finished = match token {
-            Some(token) => sign_in.finish_login(&token, &state, &code).await,
+            Some(token) => sign_in.finish_login(&token, &state, &code, before).await,
             None => Err(SignInError::NoCeremony),
         };
         let (signed_in, return_to) = match finished {

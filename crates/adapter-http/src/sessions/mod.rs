@@ -8,5 +8,5 @@ pub(crate) mod path;
 mod purpose;
 pub(crate) mod record;
 pub(crate) mod session;
-mod signing_in;
+pub(crate) mod signing_in;
 pub(crate) mod ways;

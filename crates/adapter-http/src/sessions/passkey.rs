@@ -75,7 +75,9 @@ pub(crate) async fn begin(
     let origin = api.admission.site.passkey_origin(&request)?;
     let body: BeginMembers = json::read_small_object(&request, payload).await?;
     let purpose = purpose::read(&request, &api, &body.purpose, &body.token).await?;
-    let (token, options) = api.sign_in.begin_passkey(purpose, &origin).await?;
+    let begun_passkey = api.sign_in.begin_passkey(purpose, &origin).await;
+    let (token, options) =
+        begun_passkey.map_err(|error| signing_in::explained(&request, &api, error))?;
     Ok(begun(&token, &options))
 }
 
@@ -90,11 +92,11 @@ pub(crate) async fn finish(
     let signing_in = SigningIn::new(&request, &api, "passkey")?;
     let body: FinishMembers = json::read_small_object(&request, payload).await?;
     let (response, name) = body.into_parts();
-    let token = ceremony(&request);
+    let (token, before) = (ceremony(&request), signing_in::before(&request));
     let sign_in = api.sign_in.clone();
     let work = async move {
         let signed_in = match token {
-            Some(token) => sign_in.finish_passkey(&token, &response, name).await,
+            Some(token) => sign_in.finish_passkey(&token, &response, name, before).await,
             None => Err(SignInError::NoCeremony),
         };
         let person = signing_in::named(&sign_in, &signed_in, &response).await;

@@ -6,8 +6,8 @@ use actix_web::{HttpRequest, HttpResponse};
 use domain::{
     access::DONE,
     api_key::ApiKey,
-    person::{Caller, Doer, Holder, PersonId, Token},
-    ports::LoginError,
+    person::{Caller, Doer, Holder, PersonId, Token, TokenHash},
+    ports::{LoginError, error_chain},
     use_cases::people::sign_in::{SignIn, SignInError, SignedIn},
 };
 use prometheus::IntCounterVec;
@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use crate::{
     admission::{
-        audit::SignInAudit, authentication::failed, cookie::TokenCookie,
+        audit::SignInAudit, authentication::failed, cookie::TokenCookie, peer,
         rate_limit::FAILED_AUTHENTICATIONS,
     },
     request::notes::note,
@@ -90,6 +90,11 @@ impl SigningIn {
     }
 }
 
+/// Returns the token of the session that the browser has until now. The new cookie takes its place.
+pub(super) fn before(request: &HttpRequest) -> Option<TokenHash> {
+    TokenCookie::Session.token(request).map(|token| token.hash())
+}
+
 /// Returns the person whose passkey a refused response names.
 pub(super) async fn named<T>(
     sign_in: &SignIn,
@@ -132,13 +137,32 @@ pub(super) fn answer(
 fn reported(request: &HttpRequest, api: &Api, Refused { error, person }: Refused) -> Problem {
     let is_outage =
         matches!(error, SignInError::Store(_) | SignInError::Login(LoginError::Unavailable(_)));
-    let problem = Problem::from(error);
+    let problem = explained(request, api, error);
     if is_outage {
         return problem;
     }
     let counted = person.map_or(Ok(()), |person| api.admission.rates.refused_sign_in(person));
     let over = |seconds| Problem::rate_limited(FAILED_AUTHENTICATIONS, seconds);
     failed(request, &api.admission, counted.err().map_or(problem, over))
+}
+
+/// Returns the problem to answer. Logs why a passkey or a login was not accepted: at the level `debug`, if the address has
+/// had its log lines. A person may use another origin, and a stranger may try: neither is a fault of the service.
+pub(crate) fn explained(request: &HttpRequest, api: &Api, error: SignInError) -> Problem {
+    let (cause, message) = match &error {
+        SignInError::Passkey(fault) => (error_chain(fault), "a passkey was not accepted"),
+        SignInError::Login(fault @ LoginError::Rejected(_)) => {
+            (error_chain(fault), "a login was not accepted")
+        }
+        _ => return error.into(),
+    };
+    let peer = peer::address(request, &api.admission.proxies);
+    if peer.is_none_or(|peer| api.admission.rates.may_log(peer)) {
+        tracing::info!(error = cause, "{message}");
+    } else {
+        tracing::debug!(error = cause, "{message}");
+    }
+    error.into()
 }
 
 /// The record of a session that has begun.

@@ -6,7 +6,9 @@ use domain::{api_key::Owner, webhook::EndpointId};
 use serde_json::json;
 
 use crate::{
-    admission::{authentication::admit, preconditions::Preconditions, rate_limit::Policy},
+    admission::{
+        audit::Audit, authentication::admit, preconditions::Preconditions, rate_limit::Policy,
+    },
     body::json,
     request::notes::note,
     respond::{answer::Answer, conditional, list, problem::Problem},
@@ -15,16 +17,19 @@ use crate::{
 };
 
 pub(crate) async fn create(
+    audit: Audit,
     preconditions: Preconditions,
     request: HttpRequest,
     payload: web::Payload,
     api: State,
 ) -> Answer {
-    let caller = admit(&request, &api.admission, Policy::Webhooks).await?;
+    let admitted = audit.admit(&request, &api.admission, Policy::Webhooks).await?;
+    let caller = admitted.caller();
     preconditions.check_creation()?;
-    let body = json::read_object(&request, payload, &api.json_bodies, &caller).await?;
+    let body = json::read_object(&request, payload, &api.json_bodies, caller).await?;
     let (endpoint, secret) =
         api.webhooks.create(caller.owner(), caller.key().map(|key| key.id), &body).await?;
+    admitted.access().concerns(endpoint.id.0);
     note_webhook(&request, endpoint.id, "webhook created");
     let location = path::of_webhook(&api.base_path, endpoint.id);
     let record = WebhookRecord::created(&endpoint, &secret);
@@ -47,14 +52,16 @@ pub(crate) async fn read(request: HttpRequest, api: State) -> Answer {
 }
 
 pub(crate) async fn change(
+    audit: Audit,
     preconditions: Preconditions,
     request: HttpRequest,
     payload: web::Payload,
     api: State,
 ) -> Answer {
-    let caller = admit(&request, &api.admission, Policy::Webhooks).await?;
+    let admitted = audit.admit(&request, &api.admission, Policy::Webhooks).await?;
+    let caller = admitted.caller();
     let id = path::webhook_id(&request)?;
-    let body = json::read_object(&request, payload, &api.json_bodies, &caller).await?;
+    let body = json::read_object(&request, payload, &api.json_bodies, caller).await?;
     let precondition = version::of_webhook(&preconditions);
     let endpoint = api.webhooks.change(caller.owner(), id, &body, &precondition).await?;
     note_webhook(&request, id, "webhook changed");
@@ -64,25 +71,33 @@ pub(crate) async fn change(
 }
 
 pub(crate) async fn delete(
+    audit: Audit,
     preconditions: Preconditions,
     request: HttpRequest,
     api: State,
 ) -> Answer {
-    let (owner, id) = find(&request, &api).await?;
-    api.webhooks.delete(owner, id, &version::of_webhook(&preconditions)).await?;
+    let admitted = audit.admit(&request, &api.admission, Policy::Webhooks).await?;
+    let id = path::webhook_id(&request)?;
+    api.answers.hold(&request, admitted.caller().party()).await?;
+    api.webhooks.delete(admitted.owner(), id, &version::of_webhook(&preconditions)).await?;
     note_webhook(&request, id, "webhook deleted");
     Ok(HttpResponse::NoContent().finish())
 }
 
 pub(crate) async fn rotate_secret(
+    audit: Audit,
     preconditions: Preconditions,
     request: HttpRequest,
     payload: web::Payload,
     api: State,
 ) -> Answer {
-    let (owner, id) = find_without_members(&request, payload, &api).await?;
+    let admitted = audit.admit(&request, &api.admission, Policy::Webhooks).await?;
+    let caller = admitted.caller();
+    let id = path::webhook_id(&request)?;
+    json::refuse_members(&request, payload, &api.json_bodies, caller).await?;
+    api.answers.hold(&request, caller.party()).await?;
     let precondition = version::of_webhook(&preconditions);
-    let secret = api.webhooks.rotate_secret(owner, id, &precondition).await?;
+    let secret = api.webhooks.rotate_secret(caller.owner(), id, &precondition).await?;
     note_webhook(&request, id, "webhook secret rotated");
     Ok(HttpResponse::Ok().json(json!({ "id": id.0, "secret": secret.to_text() })))
 }

@@ -1,5 +1,6 @@
 use actix_web::{http::Method, test::TestRequest};
 use domain::{
+    access::AccessKind,
     ports::{Replayed, UrlRefused},
     webhook::{
         EndpointId, EndpointPrecondition, WebhookDeliveryId, endpoint_request::EndpointChange,
@@ -195,5 +196,25 @@ async fn every_webhook_that_is_not_the_clients_is_the_same_404() {
             .set_json(json!({ "since": "2026-11-21T12:00:00Z" })),
     ] {
         assert_eq!(without_id(&api.send(request).await), missing);
+    }
+}
+
+/// Also one that is refused. Its subject is the webhook of its path.
+#[actix_web::test]
+async fn each_change_of_a_webhook_leaves_an_access() {
+    let (post, patch, delete) = (Method::POST, Method::PATCH, Method::DELETE);
+    for (method, path, kind, subject) in [
+        (&post, "/api/webhooks", AccessKind::CreateWebhook, None),
+        (&patch, PATH, AccessKind::ChangeWebhook, Some(3)),
+        (&delete, PATH, AccessKind::DeleteWebhook, Some(3)),
+        (&post, "/api/webhooks/3/rotate-secret", AccessKind::RotateWebhook, Some(3)),
+    ] {
+        let api = Ports::with_key(|key| key.scopes = [].into_iter().collect()).api();
+        let request = TestApi::post(path).method(method.clone()).set_json(json!({}));
+        api.send(request).await.problem(403, "forbidden");
+        let accesses = api.accesses().await;
+        let [access] = &*accesses else { panic!("{method} {path}: {accesses:?}") };
+        let (facts, outcome) = (&access.facts, &*access.outcome);
+        assert_eq!((facts.kind, facts.subject, outcome), (kind, subject, "forbidden"), "{path}");
     }
 }

@@ -11,9 +11,9 @@ use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{
     api_key::Party,
     person::{
-        Credential, CredentialId, Doer, Identity, Invitation, InvitationFault, MAX_PASSKEYS,
-        NewInvitation, NewPasskey, NewPerson, Passkey, PasskeyId, Person, PersonChange, PersonId,
-        PersonRefusal, TokenHash,
+        Credential, CredentialId, Doer, Identity, Invitation, InvitationFault,
+        MAX_OPEN_INVITATIONS, MAX_PASSKEYS, NewInvitation, NewPasskey, NewPerson, Passkey,
+        PasskeyId, Person, PersonChange, PersonId, PersonRefusal, TokenHash,
     },
     ports::{ChangeRights, NewMethod, PersonError, PersonRepo, StoreError, WhichSessions},
 };
@@ -22,8 +22,9 @@ use sql_rows::{
     people::{
         ChangedPerson, ErasedPerson, IdentityRow, InvitationRow, NewInvitationRow, NewPasskeyRow,
         NewPersonRow, PasskeyRow, PersonRow, acceptable_invitations, active_admins, all_people,
-        credential_row, doer_of, identity_row, invitation_row, is_disabled, open_invitations,
-        passkeys_of, people_and_keys, people_of, person_row, unused_credential,
+        credential_row, doer_of, identity_row, invitation_row, invitations_of, is_disabled,
+        issued_invitations, open_invitations, passkeys_of, people_and_keys, people_of, person_row,
+        unused_credential,
     },
     schema::{api_keys, identities, invitations, passkeys, people, sessions},
 };
@@ -40,12 +41,16 @@ impl PersonRepo for PostgresStore {
         &self,
         person: &NewPerson,
         invitation: &NewInvitation,
-    ) -> Result<PersonId, StoreError> {
+    ) -> Result<PersonId, PersonError> {
         let (person, invitation) = (person.clone(), invitation.clone());
         let invite = async move |connection: &mut AsyncPgConnection| {
-            add(connection, &person, &invitation).await
+            lock_people(connection).await?;
+            if is_full(connection, person.party, None, &invitation).await? {
+                return Ok(Err(PersonRefusal::TooManyInvitations));
+            }
+            add(connection, &person, &invitation).await.map(Ok)
         };
-        self.transaction(invite).await
+        decided(self.transaction(invite).await)
     }
 
     async fn invite_first(
@@ -79,6 +84,10 @@ impl PersonRepo for PostgresStore {
             };
             if is_disabled(&person) {
                 return Ok(Err(PersonRefusal::Disabled));
+            }
+            let party = person.person.party;
+            if is_full(connection, party, Some(id), &invitation).await? {
+                return Ok(Err(PersonRefusal::TooManyInvitations));
             }
             withdraw(connection, id, invitation.created_at).await?;
             diesel::insert_into(invitations::table)
@@ -129,6 +138,13 @@ impl PersonRepo for PostgresStore {
             };
             if let Err(fault) = invitation.check(&person, at) {
                 return Ok(Err(fault.into()));
+            }
+            // Another instance may have let the issuer act for some seconds more.
+            if let Some(issuer) = invitation.invitation.issued_by {
+                let issuer = find(connection, issuer, ChangeRights::OPERATOR).await?;
+                if !issuer.is_some_and(|issuer| issuer.is_active_admin()) {
+                    return Ok(Err(InvitationFault::Withdrawn.into()));
+                }
             }
             let id = person.id;
             let added = match &method {
@@ -306,6 +322,9 @@ impl PersonRepo for PostgresStore {
                 .set(ChangedPerson::from(&changed))
                 .execute(connection)
                 .await?;
+            if !changed.is_active_admin() {
+                withdraw_issued(connection, id, at).await?;
+            }
             if changed.disabled_at.is_some() {
                 withdraw(connection, id, at).await?;
                 lock_open(connection, WhichSessions::OfPerson(id)).await?;
@@ -327,6 +346,7 @@ impl PersonRepo for PostgresStore {
             if erased.execute(connection).await? == 0 {
                 return Ok(false);
             }
+            withdraw_issued(connection, id, at).await?;
             let of_person = invitations::table.filter(invitations::person_id.eq(id.0));
             diesel::delete(of_person).execute(connection).await?;
             let of_person = passkeys::table.filter(passkeys::person_id.eq(id.0));
@@ -367,6 +387,23 @@ async fn add(
     Ok(id)
 }
 
+/// Returns whether the side has as many open invitations as its admins may issue. That of the same person is replaced.
+async fn is_full(
+    connection: &mut AsyncPgConnection,
+    party: Party,
+    person: Option<PersonId>,
+    invitation: &NewInvitation,
+) -> Result<bool, Failure> {
+    if invitation.issued_by.is_none() {
+        return Ok(false);
+    }
+    // No person has the number 0.
+    let others = invitations::person_id.ne(person.map_or(0, |person| person.0));
+    let open = invitations_of(party, invitation.created_at).filter(others);
+    let open: i64 = open.count().get_result(connection).await?;
+    Ok(usize::try_from(open).is_ok_and(|open| open >= MAX_OPEN_INVITATIONS))
+}
+
 /// Returns a person who is not erased, if one with these rights may change them. Locks the row: a session that begins
 /// meanwhile waits.
 async fn find(
@@ -401,6 +438,19 @@ async fn withdraw(
     at: OffsetDateTime,
 ) -> Result<(), Failure> {
     diesel::update(open_invitations(id))
+        .set(invitations::withdrawn_at.eq(Some(Utc(at))))
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
+/// Withdraws what an admin who leaves has issued: the links may be in their hands.
+async fn withdraw_issued(
+    connection: &mut AsyncPgConnection,
+    admin: PersonId,
+    at: OffsetDateTime,
+) -> Result<(), Failure> {
+    diesel::update(issued_invitations(admin))
         .set(invitations::withdrawn_at.eq(Some(Utc(at))))
         .execute(connection)
         .await?;

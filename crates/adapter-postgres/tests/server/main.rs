@@ -210,7 +210,7 @@ async fn every_call(store: &PostgresStore) {
     assert_eq!(AccessLog::list(store, &filter, None, 1).await.unwrap().len(), 1);
     let all = AccessFilter::default();
     assert_eq!(AccessLog::list(store, &all, Some(last.id), 1).await.unwrap(), [first]);
-    store.busy_keys((NOW, NOW), 1).await.unwrap();
+    store.busy_readers((NOW, NOW), 1).await.unwrap();
     store.remove_before(last.id.at, 1).await.unwrap();
     call_rejected(store).await;
     call_webhooks(store).await;

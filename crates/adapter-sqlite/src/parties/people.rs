@@ -11,9 +11,9 @@ use diesel::{
 use domain::{
     api_key::Party,
     person::{
-        Credential, CredentialId, Doer, Identity, Invitation, InvitationFault, MAX_PASSKEYS,
-        NewInvitation, NewPasskey, NewPerson, Passkey, PasskeyId, Person, PersonChange, PersonId,
-        PersonRefusal, TokenHash,
+        Credential, CredentialId, Doer, Identity, Invitation, InvitationFault,
+        MAX_OPEN_INVITATIONS, MAX_PASSKEYS, NewInvitation, NewPasskey, NewPerson, Passkey,
+        PasskeyId, Person, PersonChange, PersonId, PersonRefusal, TokenHash,
     },
     ports::{ChangeRights, NewMethod, PersonError, PersonRepo, StoreError},
 };
@@ -22,8 +22,9 @@ use sql_rows::{
     people::{
         ChangedPerson, ErasedPerson, IdentityRow, InvitationRow, NewInvitationRow, NewPasskeyRow,
         NewPersonRow, PasskeyRow, PersonRow, acceptable_invitations, active_admins, all_people,
-        credential_row, doer_of, identity_row, invitation_row, is_disabled, open_invitations,
-        passkeys_of, people_and_keys, people_of, person_row, unused_credential,
+        credential_row, doer_of, identity_row, invitation_row, invitations_of, is_disabled,
+        issued_invitations, open_invitations, passkeys_of, people_and_keys, people_of, person_row,
+        unused_credential,
     },
     schema::{api_keys, identities, invitations, passkeys, people, sessions},
 };
@@ -40,10 +41,15 @@ impl PersonRepo for SqliteStore {
         &self,
         person: &NewPerson,
         invitation: &NewInvitation,
-    ) -> Result<PersonId, StoreError> {
+    ) -> Result<PersonId, PersonError> {
         let (person, invitation) = (person.clone(), invitation.clone());
-        let invite = move |connection: &mut SqliteConnection| add(connection, &person, &invitation);
-        self.transaction(invite).await
+        let invite = move |connection: &mut SqliteConnection| {
+            if is_full(connection, person.party, None, &invitation)? {
+                return Ok(Err(PersonRefusal::TooManyInvitations));
+            }
+            add(connection, &person, &invitation).map(Ok)
+        };
+        decided(self.transaction(invite).await)
     }
 
     async fn invite_first(
@@ -75,6 +81,10 @@ impl PersonRepo for SqliteStore {
             };
             if is_disabled(&person) {
                 return Ok(Err(PersonRefusal::Disabled));
+            }
+            let party = person.person.party;
+            if is_full(connection, party, Some(id), &invitation)? {
+                return Ok(Err(PersonRefusal::TooManyInvitations));
             }
             withdraw(connection, id, invitation.created_at)?;
             diesel::insert_into(invitations::table)
@@ -122,6 +132,13 @@ impl PersonRepo for SqliteStore {
             };
             if let Err(fault) = invitation.check(&person, at) {
                 return Ok(Err(fault.into()));
+            }
+            // Another instance may have let the issuer act for some seconds more.
+            if let Some(issuer) = invitation.invitation.issued_by {
+                let issuer = find(connection, issuer, ChangeRights::OPERATOR)?;
+                if !issuer.is_some_and(|issuer| issuer.is_active_admin()) {
+                    return Ok(Err(InvitationFault::Withdrawn.into()));
+                }
             }
             let id = person.id;
             let added = match &method {
@@ -293,6 +310,9 @@ impl PersonRepo for SqliteStore {
             diesel::update(people::table.find(id.0))
                 .set(ChangedPerson::from(&changed))
                 .execute(connection)?;
+            if !changed.is_active_admin() {
+                withdraw_issued(connection, id, at)?;
+            }
             if changed.disabled_at.is_some() {
                 withdraw(connection, id, at)?;
                 let open = sessions::table.filter(sessions::person_id.eq(id.0));
@@ -311,6 +331,7 @@ impl PersonRepo for SqliteStore {
             if erased.execute(connection)? == 0 {
                 return Ok(false);
             }
+            withdraw_issued(connection, id, at)?;
             let of_person = invitations::table.filter(invitations::person_id.eq(id.0));
             diesel::delete(of_person).execute(connection)?;
             let of_person = passkeys::table.filter(passkeys::person_id.eq(id.0));
@@ -342,6 +363,23 @@ fn add(
         .values(NewInvitationRow::new(id, invitation))
         .execute(connection)?;
     Ok(id)
+}
+
+/// Returns whether the side has as many open invitations as its admins may issue. That of the same person is replaced.
+fn is_full(
+    connection: &mut SqliteConnection,
+    party: Party,
+    person: Option<PersonId>,
+    invitation: &NewInvitation,
+) -> Result<bool, Failure> {
+    if invitation.issued_by.is_none() {
+        return Ok(false);
+    }
+    // No person has the number 0.
+    let others = invitations::person_id.ne(person.map_or(0, |person| person.0));
+    let open = invitations_of(party, invitation.created_at).filter(others);
+    let open: i64 = open.count().get_result(connection)?;
+    Ok(usize::try_from(open).is_ok_and(|open| open >= MAX_OPEN_INVITATIONS))
 }
 
 /// Returns a person who is not erased, if one with these rights may change them.
@@ -376,6 +414,18 @@ fn withdraw(
     at: OffsetDateTime,
 ) -> Result<(), Failure> {
     diesel::update(open_invitations(id))
+        .set(invitations::withdrawn_at.eq(Some(Utc(at))))
+        .execute(connection)?;
+    Ok(())
+}
+
+/// Withdraws what an admin who leaves has issued: the links may be in their hands.
+fn withdraw_issued(
+    connection: &mut SqliteConnection,
+    admin: PersonId,
+    at: OffsetDateTime,
+) -> Result<(), Failure> {
+    diesel::update(issued_invitations(admin))
         .set(invitations::withdrawn_at.eq(Some(Utc(at))))
         .execute(connection)?;
     Ok(())

@@ -1,6 +1,8 @@
 //! Reports of the steps of workers, to the log and the metrics.
 
 use domain::{
+    api_key::ApiKeyId,
+    person::Doer,
     ports::{NoticeOutcome, error_chain},
     use_cases::{
         accesses::watch_accesses::{AccessAlert, AccessStep},
@@ -127,7 +129,7 @@ pub(super) fn rejected(mails: Vec<RejectedMail>) {
     }
 }
 
-/// Reports busy keys, and accesses and erasures that were removed.
+/// Reports busy keys and people, and accesses and erasures that were removed.
 pub(super) fn accesses(metrics: &WorkerMetrics, step: AccessStep) {
     let AccessStep { removed, erasures, alerts } = step;
     if removed > 0 {
@@ -136,11 +138,12 @@ pub(super) fn accesses(metrics: &WorkerMetrics, step: AccessStep) {
     if erasures > 0 {
         tracing::info!(erasures, "old erasures removed from the feed of changes");
     }
-    for AccessAlert { key, is_new, mail } in alerts {
+    for AccessAlert { reader, is_new, mail } in alerts {
         if is_new {
-            metrics.busy_key(&key);
+            metrics.busy_reader(&reader);
         }
-        let api_key = key.key.0;
+        // The operator alone learns of a person, from the log line of the metric: no contact is theirs.
+        let Doer::Key(ApiKeyId(api_key)) = reader.doer else { continue };
         match mail {
             NoticeOutcome::Told => {
                 tracing::info!(api_key, "the contact of a busy API key was told");

@@ -7,7 +7,7 @@ use domain::{
     api_key::{ApiKeyId, ClientId, Owner, Party},
     order::{OrderId, SigningServiceId},
     person::{Doer, PersonId},
-    ports::{AccessFilter, BusyKey, MaybeErased, MissingAccesses, NewOrder},
+    ports::{AccessFilter, BusyReader, MaybeErased, MissingAccesses, NewOrder},
 };
 use time::{Duration, OffsetDateTime};
 
@@ -401,12 +401,21 @@ pub async fn killed_run_is_forgotten_a_day_after_its_last_sign_of_life(storage: 
 }
 
 /// By different orders that were shown between two instants, not by notes, lists and refused reads.
-pub async fn keys_that_read_many_orders_are_busy(storage: &Storage) {
+pub async fn keys_and_people_that_read_many_orders_are_busy(storage: &Storage) {
     let by_key = |key, mut access: Access| {
         access.facts.actor = AccessActor::Key { id: ApiKeyId(key), party: LIVE.party };
         access
     };
-    let mut stored = Vec::new();
+    let by_person = |mut access: Access| {
+        access.facts.actor = AccessActor::Person { id: PersonId(1), party: LIVE.party };
+        access
+    };
+    let mut stored = vec![
+        by_person(access(601, ORDER)),
+        by_person(access(602, OrderId(2))),
+        by_person(of_kind(AccessKind::Download, access(603, OrderId(2)))),
+        by_person(of_kind(AccessKind::AddNote, access(604, OrderId(3)))),
+    ];
     for (number, kind) in (1..).zip(AccessKind::SHOWING) {
         stored.push(by_key(1, of_kind(kind, access(number, OrderId(number.into())))));
         stored.push(by_key(2, of_kind(kind, access(100 + number, ORDER))));
@@ -420,9 +429,11 @@ pub async fn keys_that_read_many_orders_are_busy(storage: &Storage) {
     stored.push(Access { outcome: NOT_MODIFIED.to_owned(), ..known });
     store(storage, &stored).await;
     let busy = async |since, until, orders| {
-        storage.accesses.busy_keys((instant(since), instant(until)), orders).await.unwrap()
+        storage.accesses.busy_readers((instant(since), instant(until)), orders).await.unwrap()
     };
-    let key = |key, orders| BusyKey { key: ApiKeyId(key), orders };
+    let key = |key, orders| BusyReader { doer: Doer::Key(ApiKeyId(key)), orders };
+    let person = |orders| BusyReader { doer: Doer::Person(PersonId(1)), orders };
+    assert_eq!(busy(0, 700, 1).await, [key(1, 12), key(2, 2), person(2)]);
     assert_eq!(busy(0, 500, 1).await, [key(1, 12), key(2, 2)]);
     assert_eq!(busy(0, 500, 2).await, [key(1, 12)]);
     assert_eq!(busy(0, 500, 12).await, []);

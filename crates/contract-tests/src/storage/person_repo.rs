@@ -6,8 +6,9 @@ use domain::{
     api_key::{ClientId, Party},
     order::SigningServiceId,
     person::{
-        Doer, FORMER_USER, Identity, InvitationFault, MAX_PASSKEYS, NewPerson, Person,
-        PersonChange, PersonId, PersonName, PersonRefusal, PersonState, Role, TokenHash,
+        Doer, FORMER_USER, Identity, InvitationFault, MAX_OPEN_INVITATIONS, MAX_PASSKEYS,
+        NewInvitation, NewPerson, Person, PersonChange, PersonId, PersonName, PersonRefusal,
+        PersonState, Role, TokenHash,
     },
     ports::{ChangeRights, NewMethod, PersonError, WhichSessions},
 };
@@ -57,8 +58,8 @@ fn login(subject: &str) -> Identity {
 pub async fn person_is_found_as_invited(storage: &Storage) {
     let party = Party::Service(SigningServiceId(i64::MAX));
     let sparse = NewPerson { party, email: None, ..new_person(Role::Member) };
-    for person in [new_person(Role::Admin), sparse] {
-        let invitation = new_invitation();
+    for (person, issued_by) in [(new_person(Role::Admin), Some(PersonId(7))), (sparse, None)] {
+        let invitation = NewInvitation { issued_by, ..new_invitation() };
         let id = storage.people.invite(&person, &invitation).await.unwrap();
         assert!(id.0 > 0);
         let found = find(storage, id).await;
@@ -169,6 +170,73 @@ pub async fn other_invitations_are_refused(storage: &Storage) {
     assert_eq!(accept(of_disabled, NOW).await, InvitationFault::Withdrawn.into());
     let outcome = storage.people.invite_again(other, ADMIN, &new_invitation()).await;
     assert_eq!(refusal(outcome), PersonRefusal::Disabled);
+}
+
+/// An admin who is disabled, demoted or erased may have kept the links. Those of others stay, and so does everything
+/// after another change.
+pub async fn invitations_end_with_the_rights_of_their_issuer(storage: &Storage) {
+    active(storage, Role::Admin).await;
+    let none = PersonChange::default();
+    let disabled = PersonChange { is_disabled: Some(true), ..none.clone() };
+    let demoted = PersonChange { role: Some(Role::Member), ..none.clone() };
+    let renamed =
+        PersonChange { name: Some(PersonName::from_stored("Ann Roe".to_owned())), ..none };
+    let invited = active(storage, Role::Admin).await.id;
+    for (change, ends) in
+        [(Some(disabled), true), (Some(demoted), true), (None, true), (Some(renamed), false)]
+    {
+        let issuer = active(storage, Role::Admin).await.id;
+        let again = NewInvitation { issued_by: Some(issuer), ..new_invitation() };
+        storage.people.invite_again(invited, ADMIN, &again).await.unwrap();
+        let first = NewInvitation { issued_by: Some(issuer), ..new_invitation() };
+        storage.people.invite(&new_person(Role::Member), &first).await.unwrap();
+        let (_, of_operator) = invite(storage, Role::Member).await;
+        match &change {
+            Some(change) => drop(storage.people.change(issuer, ADMIN, change, NOW).await.unwrap()),
+            None => assert!(storage.people.erase(issuer, NOW).await.unwrap()),
+        }
+        // Issued a moment later, by a session that an instance has cached.
+        let late = NewInvitation { issued_by: Some(issuer), ..new_invitation() };
+        storage.people.invite(&new_person(Role::Member), &late).await.unwrap();
+        for token in [again.token, first.token, late.token] {
+            let accepted = storage.people.accept(token, &by_passkey(), NOW).await;
+            if ends {
+                assert_eq!(refusal(accepted), InvitationFault::Withdrawn.into(), "{change:?}");
+            } else {
+                accepted.unwrap();
+            }
+        }
+        storage.people.accept(of_operator, &by_passkey(), NOW).await.unwrap();
+    }
+}
+
+/// For its admins. One that is withdrawn or expired makes room, and another one of a person takes the place of theirs.
+pub async fn open_invitations_of_a_side_are_limited(storage: &Storage) {
+    let issuer = active(storage, Role::Admin).await.id;
+    let issued = |at| {
+        let invitation = NewInvitation::issued(token(), at);
+        NewInvitation { issued_by: Some(issuer), ..invitation }
+    };
+    let invite_at = async |party, at| {
+        let person = NewPerson { party, ..new_person(Role::Member) };
+        storage.people.invite(&person, &issued(at)).await
+    };
+    let own = Party::Client(CLIENT);
+    let first = invite_at(own, NOW).await.unwrap();
+    for _ in 1..MAX_OPEN_INVITATIONS {
+        invite_at(own, NOW).await.unwrap();
+    }
+    assert_eq!(refusal(invite_at(own, NOW).await), PersonRefusal::TooManyInvitations);
+    let again = storage.people.invite_again(issuer, ADMIN, &issued(NOW)).await;
+    assert_eq!(refusal(again), PersonRefusal::TooManyInvitations);
+    storage.people.invite_again(first, ADMIN, &issued(NOW)).await.unwrap();
+    invite_at(OTHER_SIDE.party.unwrap(), NOW).await.unwrap();
+    storage.people.withdraw_invitations(first, ADMIN, NOW).await.unwrap();
+    invite_at(own, NOW).await.unwrap();
+    assert_eq!(refusal(invite_at(own, NOW).await), PersonRefusal::TooManyInvitations);
+    // An operator helps, and time does.
+    invite(storage, Role::Member).await;
+    invite_at(own, NOW + Duration::days(7)).await.unwrap();
 }
 
 /// The invitation is not used up then.

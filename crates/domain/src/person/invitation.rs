@@ -8,6 +8,9 @@ use crate::people::EmailAddress;
 /// How long an invitation can be accepted.
 pub const INVITATION_LIFETIME: Duration = Duration::days(7);
 
+/// Maximum number of invitations of a side that can be accepted at once: an admin fills no database, and no mailboxes.
+pub const MAX_OPEN_INVITATIONS: usize = 100;
+
 /// An invitation to store. Its link has the token, which is shown once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewInvitation {
@@ -17,12 +20,15 @@ pub struct NewInvitation {
     pub created_at: OffsetDateTime,
     /// Instant from which it cannot be accepted.
     pub expires_at: OffsetDateTime,
+    /// The admin who issues it; `None` for an operator.
+    pub issued_by: Option<PersonId>,
 }
 
 impl NewInvitation {
-    /// Returns the invitation of a token that is issued now.
+    /// Returns the invitation of a token that an operator issues now.
     pub fn issued(token: TokenHash, now: OffsetDateTime) -> Self {
-        Self { token, created_at: now, expires_at: now.saturating_add(INVITATION_LIFETIME) }
+        let expires_at = now.saturating_add(INVITATION_LIFETIME);
+        Self { token, created_at: now, expires_at, issued_by: None }
     }
 }
 
@@ -35,7 +41,8 @@ pub struct Invitation {
     pub person: PersonId,
     /// When it was accepted.
     pub used_at: Option<OffsetDateTime>,
-    /// When it was withdrawn: by an admin, or by another invitation of the same person.
+    /// When it was withdrawn: by an admin, by another invitation of the same person, or because its
+    /// issuer is no active admin any more.
     pub withdrawn_at: Option<OffsetDateTime>,
 }
 

@@ -5,7 +5,7 @@ use time::{Duration, OffsetDateTime};
 
 use crate::{
     access::{Access, AccessId, PublicAccessId, RunId},
-    api_key::{ApiKeyId, Owner},
+    api_key::Owner,
     order::OrderId,
     person::Doer,
     ports::{MaybeErased, StoreError},
@@ -39,11 +39,11 @@ pub struct MissingAccesses {
     pub has_ended: bool,
 }
 
-/// A key that has read more orders than the operator expects.
+/// A key or a person that has read more orders than the operator expects.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BusyKey {
-    /// The key.
-    pub key: ApiKeyId,
+pub struct BusyReader {
+    /// The key or the person.
+    pub doer: Doer,
     /// How many different orders.
     pub orders: u64,
 }
@@ -103,12 +103,12 @@ pub trait AccessLog: Send + Sync {
     /// then the oldest: a running instance may have gaps for a while. Reads all rows.
     async fn missing(&self, limit: usize) -> Result<Vec<MissingAccesses>, StoreError>;
 
-    /// Returns the keys with which over `orders` different orders were read between two instants, by an access
-    /// of [`AccessKind::SHOWING`](crate::access::AccessKind::SHOWING) with the outcome
+    /// Returns the keys, then the people, that read over `orders` different orders between two instants. Read means
+    /// an access of [`AccessKind::SHOWING`](crate::access::AccessKind::SHOWING) with the outcome
     /// [`DONE`](crate::access::DONE) or [`NOT_MODIFIED`](crate::access::NOT_MODIFIED).
-    async fn busy_keys(
+    async fn busy_readers(
         &self,
         between: (OffsetDateTime, OffsetDateTime),
         orders: u64,
-    ) -> Result<Vec<BusyKey>, StoreError>;
+    ) -> Result<Vec<BusyReader>, StoreError>;
 }

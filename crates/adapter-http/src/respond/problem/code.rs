@@ -92,6 +92,8 @@ problem_codes! {
     MethodInUse = CONFLICT, "method_in_use", "The passkey or login belongs to another person";
     /// The person has as many passkeys as they can have.
     TooManyPasskeys = CONFLICT, "too_many_passkeys", "Too many passkeys";
+    /// The side has as many open invitations as it may.
+    TooManyInvitations = CONFLICT, "too_many_invitations", "Too many open invitations";
     /// The key is revoked or expired.
     KeyNotValid = CONFLICT, "key_not_valid", "The key is not valid";
     /// The identity provider does not answer.

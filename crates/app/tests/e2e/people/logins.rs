@@ -36,8 +36,9 @@ impl Offices {
             format!("--oidc-client=Office={CLIENT_ID},Other={CLIENT_ID}"),
             format!("--oidc-secret=Office={CLIENT_SECRET},Other={CLIENT_SECRET}"),
         ];
-        // The providers have the clock of the system. A token counts for an hour, and not before it is issued.
-        let clock = clock_behind_system(Duration::minutes(-30));
+        // The providers have the clock of the system. A token counts for an hour, not before it is issued, and a login
+        // that is done again for ten minutes.
+        let clock = clock_behind_system(Duration::minutes(-5));
         let flags = flags.each_ref().map(String::as_str);
         let app = TestApp::start_on(kind.wiring(), clock, &flags, None).await;
         Self { app, office, other }

@@ -10,7 +10,7 @@ use time::Duration;
 
 use crate::{
     harness::{
-        TestApp,
+        TestApp, WEBHOOKS, eventually,
         page::{CLIENT, Page, SERVICE, signed_in},
         problem,
     },
@@ -21,6 +21,7 @@ on_both_wirings! {
     admin_of_one_side_reaches_nobody_of_another,
     last_admin_of_a_side_stays,
     changed_role_counts_in_the_next_request,
+    admin_makes_a_webhook_in_their_name_and_a_member_none,
     own_passkeys_are_added_and_removed_but_for_the_last,
 }
 
@@ -129,6 +130,24 @@ async fn last_admin_of_a_side_stays(kind: Kind) {
     let (_, mut joe) = signed_in(&app, CLIENT, "Joe Doe", Role::Admin).await;
     joe.call(Method::PATCH, &own, change).await;
     assert_eq!(ann.get("/api/session").await["person"]["role"], "member");
+}
+
+async fn admin_makes_a_webhook_in_their_name_and_a_member_none(kind: Kind) {
+    let app = kind.app_with(&WEBHOOKS).await;
+    let (id, mut ann) = signed_in(&app, CLIENT, "Ann Roe", Role::Admin).await;
+    let (_, mut joe) = signed_in(&app, CLIENT, "Joe Doe", Role::Member).await;
+    let body = json!({ "url": "http://127.0.0.1:9999/" });
+    let create = (Method::POST, "/api/webhooks");
+    joe.refused(create, Some(body.clone()), (403, "forbidden")).await;
+    joe.refused((Method::GET, "/api/webhooks"), None, (403, "forbidden")).await;
+    assert_eq!(app.rows("webhook_endpoints"), 0);
+    let created = ann.post("/api/webhooks", body).await;
+    let query = "SELECT person_id, subject_id FROM accesses \
+        WHERE kind = 'create_webhook' AND outcome = 'ok'";
+    // The two databases print columns in two ways.
+    let rows = || app.wiring.lines(query).into_iter().map(|row| row.replace(['|', '\t'], " "));
+    let expected = [format!("{} {}", id.0, created["id"])];
+    eventually(|| rows().eq(expected.iter().cloned())).await;
 }
 
 async fn changed_role_counts_in_the_next_request(kind: Kind) {

@@ -22,6 +22,7 @@ on_both_wirings! {
     person_sees_and_makes_what_a_key_of_the_side_does,
     idempotency_keys_and_preconditions_hold_for_people,
     each_sign_in_has_a_new_token_and_ends_none_of_others,
+    sign_in_ends_the_session_that_its_browser_had,
     stored_hash_opens_no_session,
     idle_and_old_sessions_end,
     sign_in_in_place_replaces_the_session,
@@ -59,7 +60,7 @@ async fn person_sees_and_makes_what_a_key_of_the_side_does(kind: Kind) {
         (&terms["name"], &terms["party"], &terms["client_id"], &terms["is_test"]),
         (&json!("Ann Roe"), &json!("client"), &json!(1), &json!(false))
     );
-    assert_eq!(terms["scopes"], json!(["orders:create", "orders:read", "webhooks:manage"]));
+    assert_eq!(terms["scopes"], json!(["orders:create", "orders:read"]));
 }
 
 async fn idempotency_keys_and_preconditions_hold_for_people(kind: Kind) {
@@ -108,6 +109,21 @@ async fn each_sign_in_has_a_new_token_and_ends_none_of_others(kind: Kind) {
             assert!(answer.headers().get("set-cookie").is_none());
             problem(answer, 401, "session_ended").await;
         }
+    }
+}
+
+/// Of the same or of another person, or of a key: the browser has lost its token.
+async fn sign_in_ends_the_session_that_its_browser_had(kind: Kind) {
+    let app = kind.app().await;
+    let (_, mut ann) = signed_in(&app, CLIENT, "Ann Roe", Role::Member).await;
+    let (_, joe) = signed_in(&app, CLIENT, "Joe Doe", Role::Member).await;
+    for before in [ann.session.clone(), joe.session.clone()] {
+        ann.session = before.clone();
+        ann.sign_in().await;
+        let old = Page { session: before, ..ann.clone() };
+        let answer = old.request(Method::GET, "/api/session").send().await.unwrap();
+        problem(answer, 401, "session_ended").await;
+        ann.get("/api/session").await;
     }
 }
 

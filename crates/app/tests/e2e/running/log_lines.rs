@@ -1,11 +1,14 @@
 //! No client can write a line of the log, or control the terminal that shows it.
 
-use reqwest::multipart::{Form, Part};
+use reqwest::{
+    Method,
+    multipart::{Form, Part},
+};
 use serde_json::{Value, json};
 
 use crate::{
     harness::service_process::{ServiceProcess, issue_key, run},
-    harness::{CREATE, deed, form, order},
+    harness::{CREATE, deed, form, order, page::Page},
     wiring::Wiring,
 };
 
@@ -140,6 +143,25 @@ async fn rejection_is_logged_with_problem_and_peer() {
         ["rate_limited", none, "203.0.113.9"],
     ];
     assert_eq!(logged, expected);
+}
+
+/// Of the causes, too.
+#[tokio::test(flavor = "multi_thread")]
+async fn log_lines_of_refused_sign_ins_are_limited() {
+    const TRIES: usize = 50;
+    let service = ServiceProcess::keyed(&Wiring::embedded(), &["--rate-per-second=0"]);
+    let mut page = Page::of(&service);
+    for _ in 0..TRIES {
+        page.post("/api/session/passkey", json!({ "purpose": "sign_in" })).await;
+        let finish = (Method::POST, "/api/session/passkey/finish");
+        let refused = (401, "passkey_rejected");
+        page.refused(finish, Some(json!({ "credential": {} })), refused).await;
+    }
+    let log = service.stop_and_read_log();
+    for message in ["a passkey was not accepted", "passkey_rejected"] {
+        let lines = log.matches(message).count();
+        assert!((1..TRIES).contains(&lines), "{lines}: {log}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -63,11 +63,14 @@ impl ChangeRights {
 #[async_trait]
 pub trait PersonRepo: Send + Sync {
     /// Stores a new person with an invitation.
+    ///
+    /// # Errors
+    /// [`PersonRefusal::TooManyInvitations`], unless an operator issues it.
     async fn invite(
         &self,
         person: &NewPerson,
         invitation: &NewInvitation,
-    ) -> Result<PersonId, StoreError>;
+    ) -> Result<PersonId, PersonError>;
 
     /// Like [`Self::invite`], if nobody was ever invited. Otherwise returns `None`.
     async fn invite_first(
@@ -80,7 +83,8 @@ pub trait PersonRepo: Send + Sync {
     /// sign in by it.
     ///
     /// # Errors
-    /// [`PersonRefusal::Unknown`], [`PersonRefusal::Disabled`].
+    /// [`PersonRefusal::Unknown`], [`PersonRefusal::Disabled`], and [`PersonRefusal::TooManyInvitations`] as for
+    /// [`Self::invite`].
     async fn invite_again(
         &self,
         id: PersonId,
@@ -108,8 +112,8 @@ pub trait PersonRepo: Send + Sync {
     /// Accepts an invitation: it is used, its person has the way to sign in, and is active. Returns the person.
     ///
     /// # Errors
-    /// [`PersonRefusal::Invitation`] by [`Invitation::check`], [`PersonRefusal::MethodInUse`],
-    /// [`PersonRefusal::TooManyPasskeys`].
+    /// [`PersonRefusal::Invitation`] by [`Invitation::check`], and as withdrawn if its issuer is no active admin;
+    /// [`PersonRefusal::MethodInUse`], [`PersonRefusal::TooManyPasskeys`].
     async fn accept(
         &self,
         token: TokenHash,
@@ -180,7 +184,8 @@ pub trait PersonRepo: Send + Sync {
     async fn names_of(&self, doers: &[Doer]) -> Result<BTreeMap<Doer, String>, StoreError>;
 
     /// Changes a person by [`PersonChange::decide`], and returns them as they are now. Disabling ends their sessions
-    /// and withdraws their open invitations in the same step.
+    /// and withdraws their open invitations in the same step. The open invitations that they have issued are withdrawn
+    /// too, unless they are an active admin afterwards.
     ///
     /// # Errors
     /// [`PersonRefusal::Unknown`], [`PersonRefusal::LastAdmin`].
@@ -193,6 +198,7 @@ pub trait PersonRepo: Send + Sync {
     ) -> Result<Person, PersonError>;
 
     /// Erases a person for good: the name becomes [`FORMER_USER`](crate::person::FORMER_USER) wherever it stands, the
-    /// address, the invitations, the ways to sign in and the sessions are removed. Returns `false` if there is none.
+    /// address, the invitations, the ways to sign in and the sessions are removed. The open invitations that
+    /// they have issued are withdrawn. Returns `false` if there is none.
     async fn erase(&self, id: PersonId, at: OffsetDateTime) -> Result<bool, StoreError>;
 }

@@ -208,7 +208,7 @@ struct Begun {
     orders: OnceLock<u32>,
     /// The order that the request has found or created; 0 for none.
     order: AtomicI64,
-    /// The person or the key that the request is about, and its path does not name; 0 for none.
+    /// The person, the key or the webhook that the request is about, and its path does not name; 0 for none.
     subject: AtomicI64,
     /// Whether the request has created its order.
     creates: AtomicBool,
@@ -231,7 +231,7 @@ impl BegunAccess {
         self.0.order.store(order.0, Ordering::Relaxed);
     }
 
-    /// Notes the person or the key that a request is about, if its path names none.
+    /// Notes the person, the key or the webhook that a request is about, if its path names none.
     pub fn concerns(&self, subject: i64) {
         self.0.subject.store(subject, Ordering::Relaxed);
     }

@@ -1,4 +1,5 @@
-//! Use case: remove old accesses, and alert when a key reads more orders than usual. Tells that its run is alive.
+//! Use case: remove old accesses, and alert when a key or a person reads more orders than usual. Tells that its run is
+//! alive.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration as Pause};
 
@@ -6,9 +7,10 @@ use time::{Duration, OffsetDateTime};
 
 use crate::{
     access::{BusyKeyNotice, RunId},
-    api_key::{ApiKey, ApiKeyId},
+    api_key::ApiKey,
+    person::Doer,
     ports::{
-        AccessLog, ApiKeyRepo, BusyKey, ChangeFeed, Clock, MAX_SILENCE, Notice, NoticeOutcome,
+        AccessLog, ApiKeyRepo, BusyReader, ChangeFeed, Clock, MAX_SILENCE, Notice, NoticeOutcome,
         Notifier, NotifyError, StoreError,
     },
     use_cases::{
@@ -26,7 +28,7 @@ const BATCH_PAUSE: Pause = Pause::from_millis(50);
 /// Maximum number of accesses that a step removes.
 const BATCH: usize = 1_000;
 
-/// The time in which the orders of a key are counted, and in which it has one alert.
+/// The time in which the orders of a key or a person are counted, and in which they have one alert.
 const WINDOW: Duration = Duration::HOUR;
 
 /// Time between two signs of life of a run: far less than [`MAX_SILENCE`].
@@ -44,18 +46,18 @@ pub struct AccessStep {
     pub removed: usize,
     /// Number of erasures that left the feed of changes.
     pub erasures: usize,
-    /// The keys that have read more orders than the operator expects.
+    /// The keys and the people that have read more orders than the operator expects.
     pub alerts: Vec<AccessAlert>,
 }
 
-/// An alert about a key.
+/// An alert about a key or a person.
 #[derive(Debug, PartialEq, Eq)]
 pub struct AccessAlert {
-    /// The key, and how many different orders it has read.
-    pub key: BusyKey,
+    /// The key or the person, and the number of different orders that they have read.
+    pub reader: BusyReader,
     /// Whether it is the first alert of an hour, not a mail that is sent again.
     pub is_new: bool,
-    /// The outcome of the mail to the contact of the key.
+    /// The outcome of the mail to the contact of the key. A person has none.
     pub mail: NoticeOutcome,
 }
 
@@ -64,7 +66,7 @@ pub struct AccessAlert {
 pub struct AccessLimits {
     /// Time for which accesses are kept; `None` keeps all.
     pub kept: Option<Duration>,
-    /// Number of different orders beyond which a key has an alert; `None` turns alerts off.
+    /// Number of different orders beyond which a key or a person has an alert; `None` turns alerts off.
     pub alert: Option<u64>,
 }
 
@@ -94,8 +96,8 @@ pub struct Memory {
     /// The last sign of life, and its run.
     signed: Option<(RunId, OffsetDateTime)>,
     looked_at: Option<OffsetDateTime>,
-    /// The instant of the last alert of each key, and whether its mail is settled.
-    alerted: BTreeMap<ApiKeyId, (OffsetDateTime, bool)>,
+    /// The instant of the last alert of each key and person, and whether its mail is settled.
+    alerted: BTreeMap<Doer, (OffsetDateTime, bool)>,
 }
 
 impl WatchAccesses {
@@ -142,21 +144,21 @@ impl WatchAccesses {
         let since = now.saturating_sub(WINDOW);
         // The instants of a run increase even while its clock goes back a little, or stands.
         let until = now.saturating_add(CLOCK_ERROR);
-        let busy = self.log.busy_keys((since, until), orders).await?;
+        let busy = self.log.busy_readers((since, until), orders).await?;
         self.memory.alerted.retain(|_, (at, _)| *at > since && *at <= now);
         let mut alerts = Vec::new();
         let keys = if busy.is_empty() { Vec::new() } else { self.keys.list().await? };
         let mut outage = None;
-        for key in busy {
-            let before = self.memory.alerted.get(&key.key).copied();
+        for reader in busy {
+            let before = self.memory.alerted.get(&reader.doer).copied();
             if before.is_some_and(|(_, is_settled)| is_settled) {
                 continue;
             }
             let at = before.map_or(now, |(at, _)| at);
-            let mail = self.tell(&keys, &key, at, &mut outage).await;
+            let mail = self.tell(&keys, &reader, at, &mut outage).await;
             let is_settled = !matches!(mail, NoticeOutcome::Later(_));
-            self.memory.alerted.insert(key.key, (at, is_settled));
-            alerts.push(AccessAlert { key, is_new: before.is_none(), mail });
+            self.memory.alerted.insert(reader.doer, (at, is_settled));
+            alerts.push(AccessAlert { reader, is_new: before.is_none(), mail });
         }
         Ok(alerts)
     }
@@ -165,18 +167,20 @@ impl WatchAccesses {
     async fn tell(
         &self,
         keys: &[ApiKey],
-        busy: &BusyKey,
+        busy: &BusyReader,
         at: OffsetDateTime,
         outage: &mut Option<NoticeOutcome>,
     ) -> NoticeOutcome {
-        let key = keys.iter().find(|key| key.id == busy.key).map(|key| key.key.clone());
-        let Some((name, recipient)) = key.and_then(|key| Some((key.name, key.contact?))) else {
+        let found = keys.iter().find(|key| busy.doer == Doer::Key(key.id));
+        let told = found.and_then(|key| Some((key, key.key.contact.clone()?)));
+        let Some((key, recipient)) = told else {
             return NoticeOutcome::NoContact;
         };
         if let Some(outage) = outage {
             return outage.clone();
         }
-        let notice = BusyKeyNotice { key: busy.key, name, orders: busy.orders, at, recipient };
+        let (name, orders) = (key.key.name.clone(), busy.orders);
+        let notice = BusyKeyNotice { key: key.id, name, orders, at, recipient };
         let told = self.notifier.tell(&Notice::BusyKey(notice)).await;
         let is_in_outage = matches!(told, Err(NotifyError::Unavailable(_)));
         let outcome = NoticeOutcome::of(told);
@@ -188,7 +192,7 @@ impl WatchAccesses {
 impl Worker for WatchAccesses {
     type Done = AccessStep;
 
-    /// Looks once a minute for keys that read too many orders, and removes a batch of old accesses.
+    /// Looks once a minute for keys and people that read too many orders, and removes a batch of old accesses.
     async fn step(&mut self) -> Step<AccessStep> {
         let result = self.watch().await;
         let is_full =
@@ -205,14 +209,20 @@ mod tests {
 
     use super::*;
     use crate::{
+        api_key::ApiKeyId,
         order::EmailAddress,
+        person::PersonId,
         ports::{MockAccessLog, MockApiKeyRepo, MockChangeFeed, MockClock, MockNotifier},
         test_support::{api_key, clock, doubtful_clock, down},
     };
 
     const NOW: OffsetDateTime = datetime!(2026-11-28 12:00 UTC);
     const RUN: RunId = RunId(7);
-    const BUSY: BusyKey = BusyKey { key: ApiKeyId(1), orders: 11 };
+    const BUSY: BusyReader = key(1, 11);
+
+    const fn key(id: i64, orders: u64) -> BusyReader {
+        BusyReader { doer: Doer::Key(ApiKeyId(id)), orders }
+    }
 
     fn watch(mut log: MockAccessLog, notifier: MockNotifier, alert: Option<u64>) -> WatchAccesses {
         log.expect_note_alive().returning(|_, _| Ok(()));
@@ -244,13 +254,13 @@ mod tests {
         watch.clock = Arc::new(clock);
     }
 
-    fn busy(keys: &'static [BusyKey]) -> MockAccessLog {
+    fn busy(readers: &'static [BusyReader]) -> MockAccessLog {
         let mut log = MockAccessLog::new();
-        log.expect_busy_keys()
+        log.expect_busy_readers()
             .withf(|(since, until), orders| {
                 (*until - *since, *orders) == (WINDOW + CLOCK_ERROR, 10)
             })
-            .returning(|_, _| Ok(keys.to_vec()));
+            .returning(|_, _| Ok(readers.to_vec()));
         log
     }
 
@@ -275,7 +285,7 @@ mod tests {
         }
     }
 
-    /// It looks for busy keys all the same.
+    /// It looks for busy keys and people all the same.
     #[tokio::test]
     async fn no_access_is_removed_while_the_clock_may_be_wrong() {
         let mut watch = watch(busy(&[]), MockNotifier::new(), Some(10));
@@ -314,7 +324,7 @@ mod tests {
             .times(2)
             .withf(|notice| {
                 let Notice::BusyKey(notice) = notice else { return false };
-                (notice.key, notice.orders) == (BUSY.key, BUSY.orders)
+                (Doer::Key(notice.key), notice.orders) == (BUSY.doer, BUSY.orders)
                     && notice.recipient.as_str() == "it@title.example.com"
             })
             .returning(|_| Ok(()));
@@ -322,19 +332,20 @@ mod tests {
         at_minutes(&mut watch, &[0, 1, 59, 60]);
         for alerts in [1, 0, 0, 1] {
             let step = watch.step().await.result.unwrap();
-            let expected = AccessAlert { key: BUSY, is_new: true, mail: NoticeOutcome::Told };
+            let expected = AccessAlert { reader: BUSY, is_new: true, mail: NoticeOutcome::Told };
             assert_eq!(step.alerts.len(), alerts);
             assert!(step.alerts.iter().all(|alert| *alert == expected));
         }
     }
 
     #[tokio::test]
-    async fn key_without_a_contact_has_an_alert_too() {
-        static KEYS: [BusyKey; 2] =
-            [BusyKey { key: ApiKeyId(2), orders: 12 }, BusyKey { key: ApiKeyId(9), orders: 13 }];
-        let mut watch = watch(busy(&KEYS), MockNotifier::new(), Some(10));
+    async fn key_without_a_contact_and_person_have_alerts_too() {
+        // The person has the number of a key with a contact.
+        static READERS: [BusyReader; 3] =
+            [key(2, 12), key(9, 13), BusyReader { doer: Doer::Person(PersonId(1)), orders: 14 }];
+        let mut watch = watch(busy(&READERS), MockNotifier::new(), Some(10));
         let alerts = watch.step().await.result.unwrap().alerts;
-        assert_eq!(alerts.iter().map(|alert| alert.key.clone()).collect::<Vec<_>>(), KEYS);
+        assert_eq!(alerts.iter().map(|alert| alert.reader.clone()).collect::<Vec<_>>(), READERS);
         assert!(alerts.iter().all(|alert| alert.mail == NoticeOutcome::NoContact));
     }
 
@@ -364,7 +375,7 @@ mod tests {
     async fn frequent_steps_look_once_a_minute() {
         let mut log = MockAccessLog::new();
         log.expect_remove_before().returning(|_, limit| Ok(limit));
-        log.expect_busy_keys().once().returning(|_, _| Ok(Vec::new()));
+        log.expect_busy_readers().once().returning(|_, _| Ok(Vec::new()));
         let mut watch = watch(log, MockNotifier::new(), Some(10));
         let mut feed = MockChangeFeed::new();
         feed.expect_forget_erasures().returning(|_, _| Ok(0));

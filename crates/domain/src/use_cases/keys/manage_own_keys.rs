@@ -3,7 +3,7 @@
 use time::{Duration, OffsetDateTime};
 
 use crate::{
-    api_key::{ApiKey, ApiKeyId, Party, PresentedKey, key_request::KeyRequest},
+    api_key::{ApiKey, ApiKeyId, Owner, Party, PresentedKey, binding, key_request::KeyRequest},
     person::Admin,
     ports::StoreError,
     use_cases::{
@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Manages the keys of one side, for its admins. What an operator alone may say of a key stays out: its rates, its
-/// contact, the only service that it may order for.
+/// contact, the only service that it may order for. A new key has the binding of the others.
 #[derive(Clone)]
 pub struct ManageOwnKeys {
     /// Issues and revokes them.
@@ -49,9 +49,13 @@ impl ManageOwnKeys {
         request: KeyRequest,
     ) -> Result<(ApiKeyId, PresentedKey), KeyError> {
         let KeyRequest { name, scopes, is_test, lifetime } = request;
-        let (client, for_service) = match by.party() {
-            Party::Client(client) => (Some(client), None),
-            Party::Service(service) => (None, Some(service)),
+        let (client, for_service, signing_service) = match by.party() {
+            Party::Client(client) => {
+                let owner = Owner { party: by.party(), is_test };
+                let (keys, now) = (self.list(by).await?, self.keys.keys.clock.now());
+                (Some(client), None, binding(&keys, owner, now))
+            }
+            Party::Service(service) => (None, Some(service), None),
         };
         let terms = KeyTerms {
             name,
@@ -60,6 +64,7 @@ impl ManageOwnKeys {
             lifetime,
             client,
             for_service,
+            signing_service,
             ..KeyTerms::default()
         };
         self.keys.keys.issue(terms, &name_of(by)).await

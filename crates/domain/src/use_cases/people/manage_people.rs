@@ -47,6 +47,13 @@ impl Manager {
         }
     }
 
+    fn issuer(self) -> Option<PersonId> {
+        match self {
+            Self::Operator => None,
+            Self::Admin(admin) => Some(admin.person()),
+        }
+    }
+
     fn may_manage(self, party: Party) -> bool {
         self.rights().party.is_none_or(|own| own == party)
     }
@@ -78,7 +85,7 @@ impl ManagePeople {
         if !by.may_manage(terms.party) {
             return Err(PersonRefusal::Unknown.into());
         }
-        let (person, token, invitation) = self.invited(terms);
+        let (person, token, invitation) = self.invited(by, terms);
         Ok((self.people.invite(&person, &invitation).await?, token))
     }
 
@@ -87,16 +94,22 @@ impl ManagePeople {
         &self,
         terms: InvitationTerms,
     ) -> Result<Option<(PersonId, Token)>, StoreError> {
-        let (person, token, invitation) = self.invited(terms);
+        let (person, token, invitation) = self.invited(Manager::Operator, terms);
         Ok(self.people.invite_first(&person, &invitation).await?.map(|id| (id, token)))
     }
 
-    fn invited(&self, terms: InvitationTerms) -> (NewPerson, Token, NewInvitation) {
-        let (token, now) = (Token::random(&*self.entropy), self.clock.now());
-        let invitation = NewInvitation::issued(token.hash(), now);
+    fn invited(&self, by: Manager, terms: InvitationTerms) -> (NewPerson, Token, NewInvitation) {
+        let (token, invitation) = self.issued(by);
+        let now = invitation.created_at;
         let InvitationTerms { party, name, email, role } = terms;
         let handle = UserHandle(self.entropy.bytes());
         (NewPerson { party, name, email, role, handle, invited_at: now }, token, invitation)
+    }
+
+    fn issued(&self, by: Manager) -> (Token, NewInvitation) {
+        let (token, now) = (Token::random(&*self.entropy), self.clock.now());
+        let invitation = NewInvitation::issued(token.hash(), now);
+        (token, NewInvitation { issued_by: by.issuer(), ..invitation })
     }
 
     /// Invites a person again: the link before was lost, or the person has lost every way to sign in.
@@ -105,8 +118,7 @@ impl ManagePeople {
         by: Manager,
         id: PersonId,
     ) -> Result<(Person, Token), PersonError> {
-        let token = Token::random(&*self.entropy);
-        let invitation = NewInvitation::issued(token.hash(), self.clock.now());
+        let (token, invitation) = self.issued(by);
         Ok((self.people.invite_again(id, by.rights(), &invitation).await?, token))
     }
 
@@ -284,6 +296,7 @@ mod tests {
         let stored = Arc::new(std::sync::Mutex::new(None));
         let seen = Arc::clone(&stored);
         people.expect_invite().once().returning(move |_, invitation| {
+            assert_eq!(invitation.issued_by, Some(PersonId(3)));
             *seen.lock().unwrap() = Some(invitation.token);
             Ok(PersonId(4))
         });

@@ -206,12 +206,14 @@ impl SignIn {
     }
 
     /// Signs in by a ceremony with a passkey: `response` is the JSON of the browser's answer. A ceremony that fails is
-    /// over, too. The passkey of an invitation gets the name.
+    /// over, too. The passkey of an invitation gets the name. The new session replaces that of `before`, the token which
+    /// the browser had: nobody could end it there any more.
     pub async fn finish_passkey(
         &self,
         token: &Token,
         response: &str,
         name: Option<PersonName>,
+        before: Option<TokenHash>,
     ) -> Result<SignedIn, SignInError> {
         let now = self.clock.now();
         let (purpose, origin, state) = self.take_passkey(token, now).await?;
@@ -237,7 +239,7 @@ impl SignIn {
                 person
             }
         };
-        self.start(person, Way::Passkey, purpose).await
+        self.start(person, Way::Passkey, purpose, before).await
     }
 
     /// Gives the person who has begun the ceremony one more passkey.
@@ -294,7 +296,7 @@ impl SignIn {
     }
 
     /// Finishes a login with what the provider has sent along. Returns also the path where the page goes on. A
-    /// ceremony that fails is over, too.
+    /// ceremony that fails is over, too. The new session replaces that of `before`, as in [`Self::finish_passkey`].
     ///
     /// # Errors
     /// [`SignInError::NoCeremony`] also for another `state`.
@@ -303,6 +305,7 @@ impl SignIn {
         token: &Token,
         state: &str,
         code: &str,
+        before: Option<TokenHash>,
     ) -> Result<(SignedIn, String), SignInError> {
         let now = self.clock.now();
         let Ceremony { purpose, data, .. } = self.take(token, now).await?;
@@ -324,18 +327,20 @@ impl SignIn {
             Purpose::AddPasskey(_) => return Err(SignInError::NoCeremony),
         };
         let way = Way::Login(pending.provider.clone());
-        Ok((self.start(person, way, purpose).await?, return_to))
+        Ok((self.start(person, way, purpose, before).await?, return_to))
     }
 
-    /// Starts the session of a person. A sign-in again must be of the same person, and replaces the session.
+    /// Starts the session of a person. A sign-in again must be of the same person, and replaces the session. If
+    /// the browser has another one by now, that is the one to replace: it has replaced the first.
     async fn start(
         &self,
         person: Person,
         way: Way,
         purpose: Purpose,
+        before: Option<TokenHash>,
     ) -> Result<SignedIn, SignInError> {
-        let replaces = match purpose {
-            Purpose::Confirm(before, _) if before != person.id => {
+        let confirmed = match purpose {
+            Purpose::Confirm(other, _) if other != person.id => {
                 return Err(SignInError::OtherPerson);
             }
             Purpose::Confirm(_, session) => Some(session),
@@ -345,25 +350,37 @@ impl SignIn {
             return Err(SignInError::Disabled);
         }
         let doer = Doer::Person(person.id);
-        let (token, session) = self.store(doer, way, false, replaces).await?;
+        let (token, session) = self.store(doer, way, false, (before, confirmed)).await?;
         Ok(SignedIn { token, session, person: Some(person) })
     }
 
-    /// Starts a session of a key that was authenticated a moment ago.
-    pub async fn with_key(&self, key: &ApiKey) -> Result<SignedIn, SignInError> {
+    /// Starts a session of a key that was authenticated a moment ago. It replaces that of `before`, as in
+    /// [`Self::finish_passkey`].
+    pub async fn with_key(
+        &self,
+        key: &ApiKey,
+        before: Option<TokenHash>,
+    ) -> Result<SignedIn, SignInError> {
         let doer = Doer::Key(key.id);
-        let (token, session) = self.store(doer, Way::Key, key.key.is_test, None).await?;
+        let (token, session) = self.store(doer, Way::Key, key.key.is_test, (before, None)).await?;
         Ok(SignedIn { token, session, person: None })
     }
 
-    /// The token is new, whatever the browser has sent: nobody can fix one beforehand.
+    /// The token is new, whatever the browser has sent: nobody can fix one beforehand. Of the session of the
+    /// browser before and of the one that is confirmed, the first that exists is replaced.
     async fn store(
         &self,
         doer: Doer,
         way: Way,
         is_test: bool,
-        replaces: Option<SessionId>,
+        (before, confirmed): (Option<TokenHash>, Option<SessionId>),
     ) -> Result<(Token, Session), SignInError> {
+        let of_browser = match before {
+            Some(before) => self.sessions.find(before).await?,
+            None => None,
+        };
+        let of_browser = of_browser.and_then(|caller| caller.session().map(|it| it.id));
+        let replaces = of_browser.or(confirmed);
         let (token, now) = (Token::random(&*self.entropy), self.clock.now());
         let session = NewSession {
             token: token.hash(),

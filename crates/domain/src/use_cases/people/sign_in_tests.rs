@@ -6,7 +6,7 @@ use super::*;
 use crate::{
     api_key::ClientId,
     person::{
-        Credential, CredentialId, Identity, NewInvitation, Passkey,
+        Caller, Credential, CredentialId, Holder, Identity, NewInvitation, Passkey,
         tests::{NOW, person},
     },
     ports::{MockIdentityProvider, MockPasskeys, MockPersonRepo, MockSessionRepo},
@@ -111,7 +111,7 @@ fn with_passkey(change: fn(&mut Person)) -> Mocks {
 
 async fn finished(sign_in: &SignIn, purpose: Purpose) -> Result<SignedIn, SignInError> {
     let (token, _) = sign_in.begin_passkey(purpose, &origin()).await.unwrap();
-    sign_in.finish_passkey(&token, "{}", None).await
+    sign_in.finish_passkey(&token, "{}", None, None).await
 }
 
 #[tokio::test]
@@ -135,10 +135,10 @@ async fn ceremony_is_used_once_and_by_its_browser_only() {
     let sign_in = mocks.sign_in();
     let (token, _) = sign_in.begin_passkey(Purpose::SignIn, &origin()).await.unwrap();
     let other = Token::random(&CountingEntropy::starting_at(100));
-    let of_other = sign_in.finish_passkey(&other, "{}", None).await;
+    let of_other = sign_in.finish_passkey(&other, "{}", None, None).await;
     assert!(matches!(of_other, Err(SignInError::NoCeremony)));
-    sign_in.finish_passkey(&token, "{}", None).await.unwrap();
-    let again = sign_in.finish_passkey(&token, "{}", None).await;
+    sign_in.finish_passkey(&token, "{}", None, None).await.unwrap();
+    let again = sign_in.finish_passkey(&token, "{}", None, None).await;
     assert!(matches!(again, Err(SignInError::NoCeremony)));
 }
 
@@ -262,7 +262,7 @@ async fn login_signs_the_person_of_its_identity_in() {
         let begun =
             sign_in.begin_login(Purpose::SignIn, "entra", "https://a.example/cb", "/console");
         let (token, state) = begun.await.unwrap();
-        let finished = sign_in.finish_login(&token, &state, "code").await;
+        let finished = sign_in.finish_login(&token, &state, "code", None).await;
         match finished {
             Ok((signed_in, path)) => {
                 assert!(is_known);
@@ -299,7 +299,7 @@ async fn login_with_another_state_ends_its_ceremony() {
     let begun = sign_in.begin_login(Purpose::SignIn, "entra", "https://a.example/cb", "//evil");
     let (token, state) = begun.await.unwrap();
     for sent in ["", &state] {
-        let refused = sign_in.finish_login(&token, sent, "code").await;
+        let refused = sign_in.finish_login(&token, sent, "code", None).await;
         assert!(matches!(refused, Err(SignInError::NoCeremony)));
     }
 }
@@ -322,7 +322,45 @@ async fn key_becomes_a_session_as_its_key_is() {
     let mut key = crate::test_support::api_key();
     key.key.is_test = true;
     key.key.client = Some(ClientId(1));
-    let signed_in = mocks.sign_in().with_key(&key).await.unwrap();
+    let signed_in = mocks.sign_in().with_key(&key, None).await.unwrap();
     assert_eq!(signed_in.session.session.doer, Doer::Key(key.id));
     assert_eq!(signed_in.person, None);
+}
+
+/// Signed in by a person or by a key before; a token that nobody has replaces none.
+#[tokio::test]
+async fn new_session_replaces_the_one_of_its_browser() {
+    let before = TokenHash([6; 32]);
+    for (sent, is_known, expected) in [
+        (Some(before), true, Some(SessionId(4))),
+        (Some(before), false, Some(SessionId(1))),
+        (None, true, Some(SessionId(1))),
+    ] {
+        let mut mocks = Mocks::with_ceremonies().with_login("jane");
+        mocks.people.expect_by_identity().returning(|_| Ok(Some(person())));
+        mocks.sessions.expect_find().returning(move |token| {
+            assert!(token == before);
+            let session = NewSession {
+                token,
+                doer: Doer::Person(person().id),
+                way: Way::Passkey,
+                is_test: false,
+                signed_in_at: NOW,
+                expires_at: NOW,
+            };
+            let session = Session { id: SessionId(4), session, last_used_at: NOW, ended_at: None };
+            let caller = Caller::of_session(session, Holder::Person(Arc::new(person())));
+            Ok(is_known.then_some(caller))
+        });
+        mocks.sessions.expect_add().once().returning(move |session, replaces| {
+            assert_eq!(replaces, expected);
+            let session = session.clone();
+            Ok(Some(Session { id: SessionId(9), session, last_used_at: NOW, ended_at: None }))
+        });
+        let sign_in = mocks.sign_in();
+        let confirm = Purpose::Confirm(person().id, SessionId(1));
+        let begun = sign_in.begin_login(confirm, "entra", "https://a.example/cb", "/console");
+        let (token, state) = begun.await.unwrap();
+        sign_in.finish_login(&token, &state, "code", sent).await.unwrap();
+    }
 }

@@ -250,6 +250,10 @@ fn target(Access { facts, .. }: &Access) -> Option<String> {
 fn subject_of(facts: &AccessFacts) -> Option<&'static str> {
     match facts.kind {
         AccessKind::IssueKey | AccessKind::RotateKey | AccessKind::RevokeKey => Some("key"),
+        AccessKind::CreateWebhook
+        | AccessKind::ChangeWebhook
+        | AccessKind::DeleteWebhook
+        | AccessKind::RotateWebhook => Some("webhook"),
         AccessKind::SignIn | AccessKind::SignOut if facts.actor != AccessActor::Nobody => None,
         _ => Some("person"),
     }
