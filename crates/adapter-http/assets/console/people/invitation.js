@@ -78,6 +78,7 @@ function acceptance(invited, ways, { token, isWelcome, accepted }) {
     waysToSignIn(ways, {
       purpose: "accept",
       token,
+      link: `#${isWelcome ? "welcome" : "invite"}=${token}`,
       passkeyName: () => label.value.trim() || deviceName(),
       before: () => own?.check() ?? true,
       // A login leaves the page, and what was entered here.

@@ -3,8 +3,11 @@
 import { Failure, request } from "../shared/api.js";
 import { h } from "../shared/dom.js";
 
-/** Returns why this page cannot use passkeys, and what to do; `null` if it can. */
-export function obstacle({ passkeys }) {
+/**
+ * Returns why this page cannot use passkeys, and what to do; `null` if it can. `hash` is what the address had at its end:
+ * the link to another name of this machine has it again.
+ */
+export function obstacle({ passkeys }, hash = location.hash) {
   if (!isSecureContext) {
     return (
       "This address begins with http, so the browser keeps neither passkeys nor a sign-in here. Open the page with https. " +
@@ -13,7 +16,7 @@ export function obstacle({ passkeys }) {
   }
   if (location.hostname === "127.0.0.1" || location.hostname === "[::1]") {
     const other = new URL(location.href);
-    other.hostname = "localhost";
+    [other.hostname, other.hash] = ["localhost", hash];
     return ["Passkeys need a name in the address: open this page as ", h("a", { href: other.href }, other.host), "."];
   }
   if (!passkeys) {

@@ -45,11 +45,12 @@ async function useKey(key) {
 }
 
 /**
- * Returns the ways to sign in, for a purpose: `sign_in`, `confirm`, or `accept` with the `token` of an invitation.
+ * Returns the ways to sign in, for a purpose: `sign_in`, `confirm`, or `accept` with the `token` of an invitation, whose
+ * `link` ended so.
  * `isInPlace` keeps the page as it is. `done` is called after the sign-in; `failed` may know better what to do about a
  * failure. `before` is called before a passkey is used, and may refuse it.
  */
-export function waysToSignIn(ways, { purpose, token, isInPlace, hasKey, passkeyName, before, returnTo, done, failed }) {
+export function waysToSignIn(ways, { purpose, token, link, isInPlace, hasKey, passkeyName, before, returnTo, done, failed }) {
   const trouble = h("div", { tabindex: "-1" });
   let isBusy = false;
   /** Does something once at a time, and says what went wrong. */
@@ -80,7 +81,7 @@ export function waysToSignIn(ways, { purpose, token, isInPlace, hasKey, passkeyN
     const json = { provider, purpose, return_to: goesTo, ...(token && { token }) };
     return goToLogin(json, isInPlace);
   };
-  const why = obstacle(ways);
+  const why = obstacle(ways, link);
   // The browser would keep no session.
   if (!isSecureContext) return h("div", { class: "ways" }, h("p", {}, why));
   const buttons = [

@@ -83,7 +83,11 @@ async function signedIn(send) {
       return await send();
     } catch (failure) {
       const purpose = purposeOf(failure);
-      if (!purpose || !(await session.again(purpose))) throw failure;
+      // A question that was put off is not asked twice.
+      if (!purpose || failure.isPutOff) throw failure;
+      if (await session.again(purpose)) continue;
+      failure.isPutOff = true;
+      throw failure;
     }
   }
 }
