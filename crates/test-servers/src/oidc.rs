@@ -1,6 +1,10 @@
 //! An OpenID provider: `oidc-provider`, which is certified, with one client and no pages.
 
-use std::{net::TcpStream, process::Stdio, sync::Mutex};
+use std::{
+    net::{TcpListener, TcpStream},
+    process::Stdio,
+    sync::Mutex,
+};
 
 use reqwest::{Client, header, redirect};
 use serde_json::{Value, json};
@@ -56,6 +60,8 @@ impl OidcProvider {
     /// forgotten every code.
     pub fn start_again(&self) {
         self.stop();
+        // The program before may end a little later.
+        drop(wait_for("the port of the provider", || TcpListener::bind(("127.0.0.1", self.port))));
         let module = built(
             "tools/node_modules/oidc-provider/lib/index.js",
             "scripts/client_tools.sh installs it",

@@ -230,6 +230,7 @@ async fn issued_key_is_bound_like_the_others_of_the_client() {
     ports.keys.expect_list().returning(move || {
         let mut bound = api_key();
         bound.key.signing_service = service;
+        bound.key.client = Some(domain::api_key::ClientId(1));
         let issued = domain::api_key::ApiKey { id: domain::api_key::ApiKeyId(5), ..bound.clone() };
         Ok(vec![bound, domain::api_key::ApiKey { revoked_at: Some(NOW), ..issued }])
     });

@@ -100,7 +100,7 @@ fn read(folder: &Path, prefix: &str, found: &mut BTreeMap<String, File>) {
         }
         if path.is_dir() {
             read(&path, &join(prefix, name), found);
-        } else {
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
             let is_root = prefix.is_empty() && ["lib", "main"].contains(&name);
             // The root of a program with a library has a few lines.
             if name == "main" && folder.join("lib.rs").exists() {

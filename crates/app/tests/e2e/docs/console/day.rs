@@ -145,7 +145,7 @@ async fn entries_of_the_second_dispatcher_stay_beside_the_new_values(kind: Kind)
     console.app.clock.advance(Duration::minutes(1));
     let other = json!({ "order_status": "ASSIGNED", "notary": { "name": "Otto Seal" } });
     patch(&console.user, 1, &other).await;
-    browser.shows("Changed by the signing service").await;
+    browser.shows("Changed by test").await;
     console.press_button("Assign").await;
     browser.shows("Another user has changed the order since you opened it.").await;
     assert_eq!(console.value_of("change-name").await, "Nora Tary");

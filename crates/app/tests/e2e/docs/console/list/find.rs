@@ -34,8 +34,8 @@ impl Console {
     pub(in crate::docs::console) async fn finds(&self, numbers: &[&str]) {
         let script =
             "const found = [...document.querySelectorAll('tbody a.order')].map((it) => it.innerText);
-            const busy = document.querySelector('.list').ariaBusy;
-            return !busy && JSON.stringify(found) === arguments[0] || null;";
+            const list = document.querySelector('.list');
+            return list && !list.ariaBusy && JSON.stringify(found) === arguments[0] || null;";
         self.browser.wait_for(script, &json!(numbers).to_string()).await;
     }
 }
