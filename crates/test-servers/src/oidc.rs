@@ -61,7 +61,7 @@ impl OidcProvider {
     pub fn start_again(&self) {
         self.stop();
         // The program before may end a little later.
-        drop(wait_for("the port of the provider", || TcpListener::bind(("127.0.0.1", self.port))));
+        wait_for("the port of the provider", || TcpListener::bind(("127.0.0.1", self.port)));
         let module = built(
             "tools/node_modules/oidc-provider/lib/index.js",
             "scripts/client_tools.sh installs it",
