@@ -378,13 +378,13 @@ fn guide_names_the_versions_of_the_tests() {
     assert_eq!(checked, 15);
 }
 
-/// The generator for TypeScript is told the APIs.
+/// The generator for TypeScript is told the APIs. Those of people are for pages.
 #[test]
 fn typescript_client_has_every_api() {
     let document = fs::read_to_string(root().join("docs/openapi.json")).unwrap();
     let document: Value = serde_json::from_str(&document).unwrap();
     let tags = document["tags"].as_array().unwrap().iter().map(|tag| tag["name"].as_str().unwrap());
-    let apis = tags.filter(|tag| *tag != "events").map(|tag| {
+    let apis = tags.filter(|tag| !["events", "sessions", "people"].contains(tag)).map(|tag| {
         let (first, rest) = tag.split_at(1);
         first.to_uppercase() + rest
     });
