@@ -118,13 +118,13 @@ impl KeyRequest {
         let mut violations = violations(&body);
         violations.extend(unknown_members(&body, ""));
         let NewKeyMembers { name, scopes, is_test, expires_in_days } = body.members;
-        let named = |name: &Sent<Code>| {
+        let possible_scope = |name: &Sent<Code>| {
             let scope = Scope::from_name(name.value()?);
             scope.filter(|scope| possible.contains(scope))
         };
         let sent = scopes.into_value().map(|ScopeNames(names)| names);
         for (position, name) in sent.iter().flatten().enumerate().take(MAX_SCOPES) {
-            if named(name).is_none() {
+            if possible_scope(name).is_none() {
                 let possible = possible.map(Scope::as_str).join(", ");
                 violations.push(Violation {
                     pointer: format!("/scopes/{position}").into(),
@@ -140,7 +140,7 @@ impl KeyRequest {
         Ok(Self {
             name: name.into_value().map(Into::into).unwrap_or_default(),
             scopes: match sent {
-                Some(names) => names.iter().filter_map(named).collect(),
+                Some(names) => names.iter().filter_map(possible_scope).collect(),
                 None => default.into_iter().collect(),
             },
             is_test: is_test.into_value().unwrap_or_default(),

@@ -119,7 +119,6 @@ fn check(follows: bool, code: ViolationCode, detail: &'static str) -> Checked {
 }
 
 /// Accepts any value of the type.
-#[expect(clippy::unnecessary_wraps, reason = "the signature of a rule")]
 pub fn any<T>(_: &T) -> Checked {
     Ok(())
 }

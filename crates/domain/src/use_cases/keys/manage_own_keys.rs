@@ -59,12 +59,12 @@ impl ManageOwnKeys {
         };
         let terms = KeyTerms {
             name,
-            scopes,
-            is_test,
-            lifetime,
-            client,
-            for_service,
             signing_service,
+            for_service,
+            scopes,
+            client,
+            lifetime,
+            is_test,
             ..KeyTerms::default()
         };
         self.keys.keys.issue(terms, &name_of(by)).await
