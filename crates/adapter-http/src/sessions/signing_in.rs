@@ -116,8 +116,9 @@ pub(super) fn answer(
     return_to: Option<String>,
 ) -> Answer {
     let Begun { token, caller } = outcome.map_err(|refused| reported(request, api, refused))?;
+    let caller = Arc::new(caller);
     // The session that this one replaces ends here at once.
-    api.admission.sessions.read_anew();
+    api.admission.sessions.begun(&token, Arc::clone(&caller));
     note(request, |notes| {
         notes.message = Some("signed in");
         match caller.doer() {

@@ -74,16 +74,16 @@ impl SessionCache {
         (is_fresh.then(|| Arc::clone(caller)), true)
     }
 
-    fn put(&self, token: TokenHash, caller: Option<Arc<Caller>>, since: OffsetDateTime) {
+    fn put(&self, token: TokenHash, cached: Option<Cached>, now: OffsetDateTime) {
         let mut known = self.known();
-        let Some(caller) = caller else {
+        let Some(cached) = cached else {
             known.remove(&token);
             return;
         };
         if known.len() >= MAX_CACHED {
-            known.retain(|_, cached| cached.since.is_some_and(|at| since - at < MAX_AGE));
+            known.retain(|_, cached| cached.since.is_some_and(|at| now - at < MAX_AGE));
         }
-        known.insert(token, Cached { caller, since: Some(since) });
+        known.insert(token, cached);
     }
 
     /// Has every session read anew, because some were ended here.
@@ -132,7 +132,8 @@ impl Sessions {
         }
         if may_find {
             caller = self.sessions.find(hash).await?.map(Arc::new);
-            self.cache.put(hash, caller.clone(), began);
+            let cached = caller.clone().map(|caller| Cached { caller, since: Some(began) });
+            self.cache.put(hash, cached, began);
         }
         let now = self.clock.now();
         let caller = caller.filter(|caller| caller.is_valid(self.terms.idle, now));
@@ -151,6 +152,13 @@ impl Sessions {
         let ended = self.sessions.end(which, except, self.clock.now()).await;
         self.cache.expire();
         ended
+    }
+
+    /// Notes a session that has begun here. Its first request finds it, whatever its address did and however lately all
+    /// sessions were read. Has every session read anew, because the new one may have replaced another.
+    pub fn begun(&self, token: &Token, caller: Arc<Caller>) {
+        self.cache.expire();
+        self.cache.put(token.hash(), Some(Cached { caller, since: None }), self.clock.now());
     }
 
     /// Has every session read anew at its next request, because people or sessions were changed here.
@@ -287,6 +295,17 @@ mod tests {
             let guess = Token::random(&CountingEntropy::starting_at(100));
             assert!(sessions.authenticate(&guess, || false).await.unwrap().is_none());
         }
+        assert!(sessions.authenticate(&token(), || false).await.unwrap().is_some());
+    }
+
+    #[tokio::test]
+    async fn throttled_address_finds_a_session_that_begins_after_all_were_read() {
+        let mut repo = MockSessionRepo::new();
+        repo.expect_list().once().returning(|_, _| Ok(vec![]));
+        repo.expect_find().once().returning(|_| Ok(Some(caller())));
+        let sessions = using(repo, clock(NOW));
+        assert!(sessions.authenticate(&token(), || false).await.unwrap().is_none());
+        sessions.begun(&token(), Arc::new(caller()));
         assert!(sessions.authenticate(&token(), || false).await.unwrap().is_some());
     }
 

@@ -5,8 +5,13 @@ use test_servers::{
     janitor::free_port,
     oidc::{CLIENT_ID, CLIENT_SECRET, OidcProvider},
 };
+use time::Duration;
 
 use super::super::Console;
+use crate::{
+    harness::{TestApp, clock_behind_system, eventually_async, order},
+    wiring::Wiring,
+};
 
 /// Lets the provider sign in a subject, which has no page that asks for one.
 const AS_SUBJECT: &str = "const send = window.fetch;
@@ -35,8 +40,12 @@ fn with_login() -> (Vec<String>, OidcProvider) {
 #[tokio::test(flavor = "multi_thread")]
 async fn person_accepts_and_signs_in_with_the_login_of_a_company() {
     let (flags, _provider) = with_login();
-    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
-    let console = Console::without_sign_in(&flags).await;
+    let idle = ["--session-idle-mins=10"];
+    let flags: Vec<&str> = flags.iter().map(String::as_str).chain(idle).collect();
+    // The provider has the clock of the system. A token counts for an hour, and not before it is issued.
+    let clock = clock_behind_system(Duration::minutes(-5));
+    let app = TestApp::start_on(Wiring::embedded(), clock, &flags, None).await;
+    let console = Console::visiting(app).await;
     let browser = &console.browser;
     console.visit(&console.invited("Ann Roe", &["--client=1"])).await;
     browser.run(AS_SUBJECT, &["ann"]).await;
@@ -56,14 +65,14 @@ async fn person_accepts_and_signs_in_with_the_login_of_a_company() {
 
     // A session that has ended is renewed in a window of its own, which closes itself.
     console.view("new").await;
-    console.fill(&crate::harness::order("LOGIN-1")).await;
+    console.fill(&order("LOGIN-1")).await;
     browser.run(AS_SUBJECT, &["ann"]).await;
-    console.app.clock.advance(time::Duration::minutes(61));
+    console.app.clock.advance(Duration::minutes(11));
     console.press_button("Create the order").await;
     browser.shows("Your session has ended").await;
     console.press_button("Sign in with Acme").await;
     browser.shows("Order 1 is created.").await;
-    crate::harness::eventually_async(async || browser.windows().await == 1).await;
+    eventually_async(async || browser.windows().await == 1).await;
 
     // A stranger at the same provider is nobody here.
     console.press_button("Sign out").await;

@@ -8,7 +8,11 @@ use crate::harness::{TestApp, client, service_process::run};
 impl Console {
     /// Starts a service with these flags, and a browser that has opened nothing yet.
     pub(in super::super) async fn without_sign_in(flags: &[&str]) -> Self {
-        let app = TestApp::start_with(flags).await;
+        Self::visiting(TestApp::start_with(flags).await).await
+    }
+
+    /// Starts a browser that has opened nothing yet, beside a service.
+    pub(in super::super) async fn visiting(app: TestApp) -> Self {
         let (browser, user) = (Browser::start(client()).await, app.as_key(&app.key));
         let console = Self { app, browser, user };
         console.prepare().await;
