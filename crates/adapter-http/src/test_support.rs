@@ -182,6 +182,7 @@ impl Ports {
     }
 
     /// Builds the API on the mocks.
+    #[expect(clippy::too_many_lines, reason = "one structure has all ports")]
     pub(crate) fn api(self) -> TestApi {
         let folder = tempfile::tempdir().unwrap();
         let mut clock = MockClock::new();

@@ -33,9 +33,9 @@ pub(crate) struct TestKey {
 
 impl TestKey {
     pub(crate) fn new(kid: &'static str) -> Self {
-        let (random, kind) = (SystemRandom::new(), &ECDSA_P256_SHA256_FIXED_SIGNING);
-        let pair = EcdsaKeyPair::generate_pkcs8(kind, &random).unwrap();
-        let pair = EcdsaKeyPair::from_pkcs8(kind, pair.as_ref(), &random).unwrap();
+        let (random, algorithm) = (SystemRandom::new(), &ECDSA_P256_SHA256_FIXED_SIGNING);
+        let pair = EcdsaKeyPair::generate_pkcs8(algorithm, &random).unwrap();
+        let pair = EcdsaKeyPair::from_pkcs8(algorithm, pair.as_ref(), &random).unwrap();
         Self { kid, pair: Arc::new(pair) }
     }
 

@@ -180,7 +180,9 @@ fn new_key_is_bound_like_all_valid_keys_that_create_orders() {
 fn binding_outlives_the_revocation_of_the_last_key() {
     let mut revoked = [bound(1, None), bound(2, Some(42))];
     let issued_at = api_key().key.issued_at;
-    revoked.iter_mut().for_each(|key| key.revoked_at = Some(issued_at));
+    for key in &mut revoked {
+        key.revoked_at = Some(issued_at);
+    }
     let owner = revoked[0].owner();
     assert_eq!(binding(&revoked, owner, issued_at), Some(SigningServiceId(42)));
     // Nor is it lost in the other mode.

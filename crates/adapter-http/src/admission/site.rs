@@ -84,13 +84,10 @@ impl Site {
 
     /// Returns a link to the console whose fragment has a token. No server and no log gets it.
     pub(crate) fn link(&self, request: &HttpRequest, name: &str, token: &Token) -> String {
-        let base = match &self.public_url {
-            Some(url) => url.clone(),
-            None => {
-                let own = self.origins(request).into_iter().next().unwrap_or_default();
-                format!("{own}{}", self.base_path)
-            }
-        };
+        let base = self.public_url.clone().unwrap_or_else(|| {
+            let own = self.origins(request).into_iter().next().unwrap_or_default();
+            format!("{own}{}", self.base_path)
+        });
         format!("{base}/console#{name}={}", token.expose())
     }
 

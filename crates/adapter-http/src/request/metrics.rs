@@ -131,22 +131,7 @@ impl ApiMetrics {
                 &["way", "outcome"],
             )?,
         };
-        for (name, help, version) in [
-            (
-                "notary_orders_build_info",
-                "Always 1; the label has the version of the program.",
-                env!("CARGO_PKG_VERSION"),
-            ),
-            (
-                "notary_orders_tzdata_info",
-                "Always 1; the label has the version of the time zone data.",
-                ZoneDatabase::current().version(),
-            ),
-        ] {
-            register_gauge_vec_with_registry!(name, help, &["version"], registry)?
-                .with_label_values(&[version])
-                .set(1.0);
-        }
+        register_versions(registry)?;
         for operation in ["json", "multipart"] {
             metrics.orders.with_label_values(&[operation]);
             metrics.test_orders.with_label_values(&[operation]);
@@ -181,4 +166,24 @@ impl ApiMetrics {
             self.document_sizes.observe(size as f64);
         }
     }
+}
+
+fn register_versions(registry: &Registry) -> Result<(), prometheus::Error> {
+    for (name, help, version) in [
+        (
+            "notary_orders_build_info",
+            "Always 1; the label has the version of the program.",
+            env!("CARGO_PKG_VERSION"),
+        ),
+        (
+            "notary_orders_tzdata_info",
+            "Always 1; the label has the version of the time zone data.",
+            ZoneDatabase::current().version(),
+        ),
+    ] {
+        register_gauge_vec_with_registry!(name, help, &["version"], registry)?
+            .with_label_values(&[version])
+            .set(1.0);
+    }
+    Ok(())
 }

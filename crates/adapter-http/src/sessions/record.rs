@@ -2,6 +2,7 @@
 
 use domain::{
     api_key::Party,
+    order::EmailAddress,
     person::{CONFIRMED_FOR, Caller, Session, SessionTerms},
 };
 use serde::Serialize;
@@ -55,7 +56,7 @@ impl<'a> SessionRecord<'a> {
             person: caller.person().map(|person| OwnPerson {
                 id: person.id.0,
                 name: person.person.name.as_str(),
-                email: person.person.email.as_ref().map(|email| email.as_str()),
+                email: person.person.email.as_ref().map(EmailAddress::as_str),
                 role: person.person.role.as_str(),
             }),
             key: caller.key().map(|key| OwnKey { id: key.id.0, name: &key.key.name }),

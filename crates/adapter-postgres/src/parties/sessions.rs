@@ -115,11 +115,11 @@ impl SessionRepo for PostgresStore {
             locks::lock(connection, "people", &people).await?;
             locks::lock(connection, "sessions", &ids).await?;
             for (id, at) in uses {
-                let used = diesel::update(session_unused_since(id, at))
+                let noted = diesel::update(session_unused_since(id, at))
                     .set(sessions::last_used_at.eq(Utc(at)))
                     .returning(sessions::person_id);
-                let used: Option<Option<i64>> = used.get_result(connection).await.optional()?;
-                let Some(person) = used.flatten() else { continue };
+                let person: Option<Option<i64>> = noted.get_result(connection).await.optional()?;
+                let Some(person) = person.flatten() else { continue };
                 diesel::update(person_unseen_since(person, at))
                     .set(people::last_seen_at.eq(Some(Utc(at))))
                     .execute(connection)
@@ -155,10 +155,10 @@ impl SessionRepo for PostgresStore {
         now: OffsetDateTime,
     ) -> Result<Option<Ceremony>, StoreError> {
         let take = async move |connection: &mut AsyncPgConnection| {
-            let taken =
+            let removed =
                 diesel::delete(open_ceremony(token, now)).returning(CeremonyRow::as_returning());
-            let taken: Option<CeremonyRow> = taken.get_result(connection).await.optional()?;
-            Ok(taken.map(CeremonyRow::into_ceremony).transpose()?)
+            let row: Option<CeremonyRow> = removed.get_result(connection).await.optional()?;
+            Ok(row.map(CeremonyRow::into_ceremony).transpose()?)
         };
         self.transaction(take).await
     }

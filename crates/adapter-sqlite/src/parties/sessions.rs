@@ -101,11 +101,11 @@ impl SessionRepo for SqliteStore {
         let note = move |connection: &mut SqliteConnection| {
             let mut seen = Vec::new();
             for (id, at) in uses {
-                let used = diesel::update(session_unused_since(id, at))
+                let noted = diesel::update(session_unused_since(id, at))
                     .set(sessions::last_used_at.eq(Utc(at)))
                     .returning(sessions::person_id);
-                let used: Option<Option<i64>> = used.get_result(connection).optional()?;
-                seen.extend(used.flatten().map(|person| (person, at)));
+                let person: Option<Option<i64>> = noted.get_result(connection).optional()?;
+                seen.extend(person.flatten().map(|person| (person, at)));
             }
             for (person, at) in seen {
                 diesel::update(person_unseen_since(person, at))
@@ -142,10 +142,10 @@ impl SessionRepo for SqliteStore {
         now: OffsetDateTime,
     ) -> Result<Option<Ceremony>, StoreError> {
         let take = move |connection: &mut SqliteConnection| {
-            let taken =
+            let removed =
                 diesel::delete(open_ceremony(token, now)).returning(CeremonyRow::as_returning());
-            let taken: Option<CeremonyRow> = taken.get_result(connection).optional()?;
-            Ok(taken.map(CeremonyRow::into_ceremony).transpose()?)
+            let row: Option<CeremonyRow> = removed.get_result(connection).optional()?;
+            Ok(row.map(CeremonyRow::into_ceremony).transpose()?)
         };
         self.transaction(take).await
     }

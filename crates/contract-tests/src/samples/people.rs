@@ -102,7 +102,7 @@ pub async fn call_people<S: PersonRepo + SessionRepo>(store: &S) {
     PersonRepo::list(store, None).await.unwrap();
     store.passkey(&passkey.credential.id).await.unwrap().unwrap();
     assert_eq!(store.passkeys_of(&[id]).await.unwrap().len(), 2);
-    assert_eq!(store.identities_of(id).await.unwrap(), [identity.clone()]);
+    assert_eq!(store.identities_of(id).await.unwrap(), std::slice::from_ref(&identity));
     assert!(store.use_passkey(&passkey.credential, &[1], NOW).await.unwrap());
     store.remove_passkey(id, added, all).await.unwrap();
     store.by_identity(&identity).await.unwrap().unwrap();

@@ -212,10 +212,10 @@ pub async fn invitations_end_with_the_rights_of_their_issuer(storage: &Storage) 
 
 /// For its admins. One that is withdrawn or expired makes room, and another one of a person takes the place of theirs.
 pub async fn open_invitations_of_a_side_are_limited(storage: &Storage) {
-    let issuer = active(storage, Role::Admin).await.id;
+    let admin = active(storage, Role::Admin).await.id;
     let issued = |at| {
         let invitation = NewInvitation::issued(token(), at);
-        NewInvitation { issued_by: Some(issuer), ..invitation }
+        NewInvitation { issued_by: Some(admin), ..invitation }
     };
     let invite_at = async |party, at| {
         let person = NewPerson { party, ..new_person(Role::Member) };
@@ -227,7 +227,7 @@ pub async fn open_invitations_of_a_side_are_limited(storage: &Storage) {
         invite_at(own, NOW).await.unwrap();
     }
     assert_eq!(refusal(invite_at(own, NOW).await), PersonRefusal::TooManyInvitations);
-    let again = storage.people.invite_again(issuer, ADMIN, &issued(NOW)).await;
+    let again = storage.people.invite_again(admin, ADMIN, &issued(NOW)).await;
     assert_eq!(refusal(again), PersonRefusal::TooManyInvitations);
     storage.people.invite_again(first, ADMIN, &issued(NOW)).await.unwrap();
     invite_at(OTHER_SIDE.party.unwrap(), NOW).await.unwrap();
