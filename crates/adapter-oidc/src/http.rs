@@ -85,6 +85,8 @@ impl Http {
             .user_agent("notary-orders")
             .redirect(redirect::Policy::none())
             .retry(retry::never())
+            // Logins are rare. A kept connection would end with its provider, and the next login fail on it.
+            .pool_max_idle_per_host(0)
             .no_proxy()
             .dns_resolver(Resolver(Arc::new(Semaphore::new(MAX_LOOKUPS))))
             .build();

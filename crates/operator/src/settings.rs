@@ -560,13 +560,10 @@ impl Settings {
     /// Returns a link to the console whose fragment has a token: no server and no log gets it. Without
     /// `--public-url` it leads to this machine by the name `localhost`, where browsers allow passkeys.
     pub fn console_link(&self, name: &str, token: &Token, port: u16) -> String {
-        let base = match self.public_address() {
-            Some(address) => address,
-            None => {
-                let scheme = if self.tls_cert.is_some() { "https" } else { "http" };
-                format!("{scheme}://localhost:{port}{}", self.base_path)
-            }
-        };
+        let base = self.public_address().unwrap_or_else(|| {
+            let scheme = if self.tls_cert.is_some() { "https" } else { "http" };
+            format!("{scheme}://localhost:{port}{}", self.base_path)
+        });
         format!("{base}/console#{name}={}", token.expose())
     }
 

@@ -40,8 +40,14 @@ const RECEIVERS: [&str; 4] =
     ["receive_webhooks.py", "receive-webhooks.mjs", "receive-webhooks.php", "receive_webhooks.rs"];
 
 /// The problem codes after which a client retries. All other codes are final.
-const RETRIED: [&str; 5] =
-    ["idempotency_in_flight", "rate_limited", "internal", "unavailable", "unreadable_order"];
+const RETRIED: [&str; 6] = [
+    "idempotency_in_flight",
+    "rate_limited",
+    "internal",
+    "unavailable",
+    "provider_unavailable",
+    "unreadable_order",
+];
 
 /// The problem codes that come with `errors`.
 const WITH_ERRORS: [&str; 6] = [
