@@ -3,10 +3,9 @@
 use std::{collections::BTreeMap, fs::File, io::Read as _, path::Path};
 
 use adapter_oidc::{Issuer, ProviderSettings};
-use anyhow::{Result, anyhow, bail, ensure};
+use anyhow::{Context as _, Result, anyhow, bail, ensure};
 
 use super::{Settings, checked};
-use crate::private_files::at_path;
 
 /// Names the setting of the logins.
 pub(crate) const LOGINS: &str = "--oidc (NOTARY_ORDERS_OIDC)";
@@ -113,7 +112,7 @@ fn read(path: &Path) -> Result<String> {
     let mut text = String::new();
     let opened = File::open(path).map(|file| file.take(MAX_BYTES));
     let read = opened.and_then(|mut file| file.read_to_string(&mut text));
-    read.map_err(|error| at_path(error, path))?;
+    read.with_context(|| path.display().to_string())?;
     let text = text.trim();
     ensure!(!text.is_empty(), "{} is empty; write the secret into it", path.display());
     Ok(text.to_owned())

@@ -149,7 +149,8 @@ async fn rejection_is_logged_with_problem_and_peer() {
 #[tokio::test(flavor = "multi_thread")]
 async fn log_lines_of_refused_sign_ins_are_limited() {
     const TRIES: usize = 50;
-    let service = ServiceProcess::keyed(&Wiring::embedded(), &["--rate-per-second=0"]);
+    let wiring = Wiring::embedded();
+    let service = ServiceProcess::keyed(&wiring, &["--rate-per-second=0"]);
     let mut page = Page::of(&service);
     for _ in 0..TRIES {
         page.post("/api/session/passkey", json!({ "purpose": "sign_in" })).await;
