@@ -196,15 +196,7 @@ impl Parts {
         let api = web::Data::new(Api {
             add_documents: Audited::new(AddDocuments { intake: intake.clone() }),
             webhooks: self.webhooks.clone(),
-            sign_in: SignIn {
-                people: storage.people.clone(),
-                sessions: storage.sessions.clone(),
-                passkeys: Arc::new(WebAuthn::new()),
-                providers: self.providers.clone(),
-                clock: clock.clone(),
-                entropy: entropy.clone(),
-                terms: settings.session_terms(),
-            },
+            sign_in: self.sign_in(),
             people: storage.manage_people(self.sessions.clone(), &self.machine),
             own_keys: ManageOwnKeys {
                 keys: RevokeKey { keys: self.keys.clone(), endpoints: storage.webhooks.clone() },
@@ -284,6 +276,18 @@ impl Parts {
 }
 
 impl Parts {
+    fn sign_in(&self) -> SignIn {
+        SignIn {
+            people: self.storage.people.clone(),
+            sessions: self.storage.sessions.clone(),
+            passkeys: Arc::new(WebAuthn::new()),
+            providers: self.providers.clone(),
+            clock: self.machine.clock.clone(),
+            entropy: self.machine.entropy.clone(),
+            terms: self.settings.session_terms(),
+        }
+    }
+
     /// Returns what mails the links of invitations: only to a relay, and only if users know the address of the service.
     fn invitation_mails(&self) -> Option<InvitationMails> {
         let Self { settings, storage, notifier, messages, .. } = self;

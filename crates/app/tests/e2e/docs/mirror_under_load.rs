@@ -177,13 +177,12 @@ async fn mirror(load: &Load, key: &str, state: &TempDir, is_over: &AtomicBool) -
             status.is_some() || proxy.round_trips() >= answers
         })
         .await;
-        match status {
-            Some(status) => runs.whole += usize::from(status.success()),
-            None => {
-                child.kill().unwrap();
-                child.wait().unwrap();
-                runs.killed += 1;
-            }
+        if let Some(status) = status {
+            runs.whole += usize::from(status.success());
+        } else {
+            child.kill().unwrap();
+            child.wait().unwrap();
+            runs.killed += 1;
         }
     }
     runs

@@ -162,8 +162,8 @@ async fn people_are_listed_changed_disabled_and_enabled(kind: Kind) {
     let changes = ["--name=Ann Poe", "--email=poe@title.example.com", "--role=member"];
     run(&wiring, &[&["people", "change", "1"], &changes[..]].concat());
     let state = |names: &[&str]| members(&listed(&wiring, "people list")[0], names);
-    let changed = [json!("Ann Poe"), json!("poe@title.example.com"), json!("member")];
-    assert_eq!(state(&["name", "email", "role"]), changed);
+    let expected = [json!("Ann Poe"), json!("poe@title.example.com"), json!("member")];
+    assert_eq!(state(&["name", "email", "role"]), expected);
     // An operator may leave a side without an admin.
     assert_eq!(run(&wiring, &["people", "disable", "1"]), "person 1 is disabled\n");
     assert_eq!(state(&["state"]), ["disabled"]);

@@ -47,7 +47,7 @@ impl Offices {
     /// Opens the console where the client of the providers has it.
     fn page(&self) -> Page {
         let mut page = Page::of(&self.app);
-        page.host = "localhost:8080".to_owned();
+        "localhost:8080".clone_into(&mut page.host);
         page
     }
 

@@ -56,8 +56,8 @@ async fn member_and_keys_manage_nothing() {
     let (admin, _) = signed_in(&app, CLIENT, "Ann Roe", Role::Admin).await;
     let mut of_key = Page::of(&app);
     let begin = of_key.request(Method::POST, "/api/session/key").bearer_auth(&app.key);
-    let begun = begin.json(&json!({})).send().await.unwrap();
-    of_key.keep(&begun);
+    let answer = begin.json(&json!({})).send().await.unwrap();
+    of_key.keep(&answer);
     let tables = ["people", "invitations", "passkeys", "api_keys"];
     let before = tables.map(|table| app.rows(table));
     for (method, path, body) in operations_of_admins(&app, admin.0).await {

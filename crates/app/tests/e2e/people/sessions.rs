@@ -138,7 +138,7 @@ async fn stored_hash_opens_no_session(kind: Kind) {
         Kind::Production => "encode(token, 'hex')",
     };
     let stored = app.wiring.lines(&format!("SELECT {hex_of} FROM sessions"));
-    assert_eq!(stored, [hex.clone()]);
+    assert_eq!(stored, std::slice::from_ref(&hex));
     for copied in [hex.clone(), hex[..32].to_owned(), "x".to_owned()] {
         let page = Page { session: Some(copied), ..ann.clone() };
         let answer = page.request(Method::GET, "/api/session").send().await.unwrap();
@@ -216,8 +216,7 @@ async fn sign_ins_and_sign_outs_are_recorded(kind: Kind) {
                  WHERE kind LIKE 'sign%' ORDER BY number";
     let rows = || app.wiring.lines(query);
     crate::harness::eventually(|| rows().len() == 4).await;
-    let rows: Vec<_> =
-        rows().into_iter().map(|row| row.replace('|', " ").replace('\t', " ")).collect();
+    let rows: Vec<_> = rows().into_iter().map(|row| row.replace(['|', '\t'], " ")).collect();
     let by = |kind: &str| format!("{kind} ok {0} {0}", id.0);
     assert_eq!(rows[..2], [by("sign_in"), by("sign_in")]);
     assert!(rows[2].starts_with("sign_in no_ceremony  "), "{rows:?}");
