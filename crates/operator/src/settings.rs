@@ -34,10 +34,10 @@ use time::Duration;
 use tracing::level_filters::LevelFilter;
 use url::Url;
 
-pub(crate) use self::logins::LOGINS;
-pub use self::{logins::Login, values::Database};
+pub(crate) use self::login::LOGINS;
+pub use self::{login::Login, values::Database};
 use self::{
-    logins::login,
+    login::login,
     time_zones::time_zones,
     values::{
         address, address_header, base_path, log_level, mails, network, public_url, sends_messages,
@@ -45,6 +45,7 @@ use self::{
     },
 };
 
+mod login;
 mod logins;
 mod time_zones;
 pub(crate) mod values;

@@ -2,47 +2,20 @@
 
 use std::{collections::BTreeMap, fs::File, io::Read as _, path::Path};
 
-use adapter_oidc::{Issuer, ProviderSettings};
+use adapter_oidc::ProviderSettings;
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 
-use super::{Settings, checked};
+use super::{
+    Settings, checked,
+    login::{LOGINS, Login},
+};
 
-/// Names the setting of the logins.
-pub(crate) const LOGINS: &str = "--oidc (NOTARY_ORDERS_OIDC)";
 const CLIENTS: &str = "--oidc-client (NOTARY_ORDERS_OIDC_CLIENT)";
 const SECRETS: &str = "--oidc-secret (NOTARY_ORDERS_OIDC_SECRET)";
 const FILES: &str = "--oidc-secret-file (NOTARY_ORDERS_OIDC_SECRET_FILE)";
 
-/// Most characters of a name. It stands on a button.
-const MAX_NAME: usize = 40;
-
 /// Most bytes that are read of the file of a secret. A setting may name an endless one, such as `/dev/zero`.
 const MAX_BYTES: u64 = 64 * 1024;
-
-/// A login of `--oidc`.
-#[derive(Debug, Clone)]
-pub struct Login {
-    /// Its name: "Sign in with …".
-    pub name: String,
-    /// The issuer of its provider.
-    pub issuer: Issuer,
-}
-
-/// Reads a login.
-pub(super) fn login(text: &str) -> Result<Login, String> {
-    let (name, issuer) = text.split_once('=').ok_or(
-        "must be of the form NAME=ISSUER, such as Google=https://accounts.google.com".to_owned(),
-    )?;
-    let name = name.trim();
-    let is_usual = |character: char| character.is_alphanumeric() || " -_.".contains(character);
-    if !(1..=MAX_NAME).contains(&name.chars().count()) || !name.chars().all(is_usual) {
-        return Err(format!(
-            "the name must have 1 to {MAX_NAME} letters, digits, spaces and -_. before the ="
-        ));
-    }
-    let issuer = Issuer::parse(issuer).map_err(|error| format!("the issuer {error}"))?;
-    Ok(Login { name: name.to_owned(), issuer })
-}
 
 impl Settings {
     /// Returns the logins, each with its client. Blocks: it reads the files of secrets.
@@ -123,7 +96,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::settings::{is_wrong_setting, tests::settings};
+    use crate::settings::{is_wrong_setting, login::login, tests::settings};
 
     const ENTRA: &str = "--oidc=Entra=https://login.example.com/1/v2.0";
     const CLIENT: &str = "--oidc-client=Entra=the client";
