@@ -30,7 +30,7 @@ macro_rules! file {
 }
 
 /// Every file of the console, the page first.
-pub(crate) static FILES: [StaticFile; 61] = [
+pub(crate) static FILES: [StaticFile; 62] = [
     file!("/console", "text/html; charset=utf-8", "/console/index.html"),
     file!("/console/console.css", "text/css; charset=utf-8"),
     file!("/console/form.css", "text/css; charset=utf-8"),
@@ -75,6 +75,7 @@ pub(crate) static FILES: [StaticFile; 61] = [
     file!("/console/people/sign_in.js", SCRIPT),
     file!("/console/people/tabs.js", SCRIPT),
     file!("/console/people/use.js", SCRIPT),
+    file!("/console/shared/action.js", SCRIPT),
     file!("/console/shared/api.js", SCRIPT),
     file!("/console/shared/controls.js", SCRIPT),
     file!("/console/shared/copy.js", SCRIPT),

@@ -1,9 +1,9 @@
 // The account of the person who is signed in: name, passkeys, logins, sessions.
 
+import { actions } from "../shared/action.js";
 import { problem, request, session } from "../shared/api.js";
-import { forgetErrors, showErrors } from "../shared/controls.js";
+import { forgetErrors } from "../shared/controls.js";
 import { ask, button, card, count, fill, focusHeading, h, instant, labelled, moment, renew, said, table } from "../shared/dom.js";
-import { toast } from "../shared/toast.js";
 import { storageCard } from "../key.js";
 import { ROLES } from "./invitation.js";
 import { MAX_NAME, addPasskey, deviceName, obstacle } from "./passkeys.js";
@@ -29,6 +29,7 @@ class Account {
   #sessionsPath = `api/people/${session.person.id}/sessions`;
   /** Why this page makes no passkeys; `null` if it does. */
   #obstacle = null;
+  #run = actions({ place: this.#problem, show: () => this.#show() });
 
   constructor(isWelcome, signedOut) {
     this.#signedOut = signedOut;
@@ -37,23 +38,11 @@ class Account {
     this.#run(async () => (this.#obstacle = obstacle(await readWays())));
   }
 
-  /** Does something, and shows the account as it is then, or what went wrong. */
-  async #run(action, done, form) {
-    fill(this.#problem);
-    try {
-      await action();
-      if (done) toast(done);
-      const [{ body }, { body: { sessions } }] = await Promise.all([request(PATH), request(this.#sessionsPath)]);
-      this.#own = sessions;
-      this.#names ??= this.#form(body);
-      renew(this.#content, () => [this.#person(body), this.#passkeys(body), this.#logins(body), this.#sessions()]);
-      return true;
-    } catch (failure) {
-      if (form && showErrors(form, failure.errors ?? [])) return false;
-      fill(this.#problem, problem(failure));
-      this.#problem.focus();
-      return false;
-    }
+  async #show() {
+    const [{ body }, { body: { sessions } }] = await Promise.all([request(PATH), request(this.#sessionsPath)]);
+    this.#own = sessions;
+    this.#names ??= this.#form(body);
+    renew(this.#content, () => [this.#person(body), this.#passkeys(body), this.#logins(body), this.#sessions()]);
   }
 
   #person({ id }) {

@@ -1,9 +1,9 @@
 // The keys of the office, with which its programs sign in, for its admins.
 
-import { RIGHTS, problem, request, session } from "../shared/api.js";
-import { forgetErrors, showErrors } from "../shared/controls.js";
-import { ask, button, card, count, fill, h, instant, labelled, moment, renew, said, table } from "../shared/dom.js";
-import { toast } from "../shared/toast.js";
+import { actions } from "../shared/action.js";
+import { RIGHTS, request, session } from "../shared/api.js";
+import { forgetErrors } from "../shared/controls.js";
+import { ask, button, card, count, h, instant, labelled, moment, renew, said, table } from "../shared/dom.js";
 import { keyPlace, showKey } from "./once.js";
 
 const PATH = "api/keys";
@@ -20,29 +20,19 @@ export function keysView() {
 class Keys {
   #problem = h("div", { tabindex: "-1" });
   #list = h("div", {}, h("p", {}, "Loading…"));
+  #run = actions({
+    place: this.#problem,
+    list: this.#list,
+    show: async () => {
+      const { body } = await request(PATH);
+      renew(this.#list, () => this.#card(body.keys));
+    },
+  });
 
   constructor() {
     const hint = "A program sends a key with each request. People sign in as themselves: give no key to a person.";
     this.element = h("div", {}, h("p", { class: "hint" }, hint), this.#problem, keyPlace, this.#list, this.#issue());
     this.#run(async () => {});
-  }
-
-  /** Does something, and shows the keys as they are then, or what went wrong. */
-  async #run(action, done, form) {
-    fill(this.#problem);
-    try {
-      await action();
-      if (done) toast(done);
-      const { body } = await request(PATH);
-      renew(this.#list, () => this.#card(body.keys));
-      return true;
-    } catch (failure) {
-      if (form && showErrors(form, failure.errors ?? [])) return false;
-      if (!this.#list.querySelector("section")) fill(this.#list);
-      fill(this.#problem, problem(failure));
-      this.#problem.focus();
-      return false;
-    }
   }
 
   #card(keys) {

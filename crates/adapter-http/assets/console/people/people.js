@@ -1,8 +1,9 @@
 // The people of the office, for its admins: who they are, invitations, roles, who may sign in.
 
-import { Failure, problem, request, session } from "../shared/api.js";
-import { forgetErrors, showErrors } from "../shared/controls.js";
-import { ask, button, card, count, emailLink, fill, h, instant, labelled, moment, renew, said, table } from "../shared/dom.js";
+import { actions } from "../shared/action.js";
+import { Failure, request, session } from "../shared/api.js";
+import { forgetErrors } from "../shared/controls.js";
+import { ask, button, card, count, emailLink, h, instant, labelled, moment, renew, said, table } from "../shared/dom.js";
 import { menu } from "../shared/menu.js";
 import { toast } from "../shared/toast.js";
 import { linkPlace, showLink } from "./once.js";
@@ -26,6 +27,11 @@ class People {
   #problem = h("div", { tabindex: "-1" });
   #list = h("div", {}, h("p", {}, "Loading…"));
   #timer;
+  #run = actions({
+    place: this.#problem,
+    list: this.#list,
+    show: async () => this.#show((await request(PATH)).body.people),
+  });
 
   constructor() {
     this.element = h("div", {}, this.#problem, linkPlace, this.#list, this.#invitation());
@@ -52,24 +58,6 @@ class People {
 
   #show(people) {
     renew(this.#list, () => this.#card(people));
-  }
-
-  /** Does something, and shows the people as they are then, or what went wrong. */
-  async #run(action, done, form) {
-    fill(this.#problem);
-    try {
-      await action();
-      if (done) toast(done);
-      const { body } = await request(PATH);
-      this.#show(body.people);
-      return true;
-    } catch (failure) {
-      if (form && showErrors(form, failure.errors ?? [])) return false;
-      if (!this.#list.querySelector("section")) fill(this.#list);
-      fill(this.#problem, problem(failure));
-      this.#problem.focus();
-      return false;
-    }
   }
 
   #card(people) {

@@ -1,7 +1,8 @@
 // Webhooks: the endpoints, their deliveries that failed, replay and test event.
 
-import { ProblemBox, nextPage, problem, request } from "../shared/api.js";
-import { forgetErrors, showErrors } from "../shared/controls.js";
+import { actions } from "../shared/action.js";
+import { ProblemBox, nextPage, request } from "../shared/api.js";
+import { forgetErrors } from "../shared/controls.js";
 import {
   ask, badge, button, card, fill, focusHeading, h, instant, labelled, renew, said, table,
 } from "../shared/dom.js";
@@ -9,7 +10,6 @@ import { copy } from "../shared/copy.js";
 import { inTab } from "../shared/draft.js";
 import { askBeforeLeaving } from "../shared/leave.js";
 import { menu } from "../shared/menu.js";
-import { toast } from "../shared/toast.js";
 
 const PATH = "api/webhooks";
 const EVENTS = {
@@ -44,6 +44,11 @@ class Webhooks {
   #list = h("div", {}, h("p", {}, "Loading…"));
   /** The card of the webhook that the user edits, and its number. */
   #edited = null;
+  run = actions({
+    place: this.#problem,
+    list: this.#list,
+    show: async () => this.#show((await request(PATH)).body.data),
+  });
   deliveries = new Deliveries((action, done) => this.run(action, done));
 
   constructor() {
@@ -58,27 +63,6 @@ class Webhooks {
     );
     showSecret();
     this.run(async () => {});
-  }
-
-  /**
-   * Does something, and shows the webhooks as they are then, or what went wrong: at the fields of `form` if each
-   * error has one.
-   */
-  async run(action, done, form) {
-    fill(this.#problem);
-    try {
-      await action();
-      if (done) toast(done);
-      const { body } = await request(PATH);
-      this.#show(body.data);
-      return true;
-    } catch (failure) {
-      if (form && showErrors(form, failure.errors ?? [])) return false;
-      if (!this.#list.querySelector("section")) fill(this.#list);
-      fill(this.#problem, problem(failure));
-      this.#problem.focus();
-      return false;
-    }
   }
 
   #show(endpoints) {
