@@ -179,7 +179,7 @@ pub struct Settings {
     pub session_hours: i64,
 
     /// Logins of companies by OpenID Connect, separated by commas: NAME is what people see, ISSUER that of
-    /// the provider, such as Entra=https://login.microsoftonline.com/TENANT/v2.0
+    /// the provider, such as Keycloak=https://HOST/realms/REALM
     #[arg(long, value_name = "NAME=ISSUER", value_delimiter = ',', value_parser = login)]
     pub oidc: Vec<Login>,
 
