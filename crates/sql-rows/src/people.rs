@@ -13,9 +13,9 @@ use domain::{
 use time::OffsetDateTime;
 
 use crate::{
-    Unreadable, Utc, digest,
+    OneOf, Unreadable, Utc, digest,
     party::{party_of, stored_party},
-    schema::{identities, invitations, passkeys, people},
+    schema::{api_keys, identities, invitations, passkeys, people},
 };
 
 /// Returns how one who acts is stored: a key, or minus the number of a person.
@@ -349,8 +349,8 @@ pub fn unused_credential(before: &Credential) -> _ {
 /// Selects the passkeys of people, the oldest first.
 #[auto_type(no_type_alias)]
 pub fn passkeys_of(people: &[PersonId]) -> _ {
-    let people: Vec<i64> = numbers(people);
-    passkeys::table.filter(passkeys::person_id.eq_any(people)).order(passkeys::id)
+    let owners: OneOf<i64> = OneOf::new("passkeys.person_id", numbers(people));
+    passkeys::table.filter(owners).order(passkeys::id)
 }
 
 fn numbers(people: &[PersonId]) -> Vec<i64> {
@@ -402,6 +402,20 @@ pub fn people_and_keys(doers: &[Doer]) -> (Vec<i64>, Vec<i64>) {
         }
     }
     (people, keys)
+}
+
+/// Selects the numbers and the names of people.
+#[auto_type(no_type_alias)]
+pub fn names_of_people(numbers: Vec<i64>) -> _ {
+    let ids: OneOf<i64> = OneOf::new("people.id", numbers);
+    people::table.filter(ids).select((people::id, people::name))
+}
+
+/// Selects the numbers and the names of keys.
+#[auto_type(no_type_alias)]
+pub fn names_of_keys(numbers: Vec<i64>) -> _ {
+    let ids: OneOf<i64> = OneOf::new("api_keys.id", numbers);
+    api_keys::table.filter(ids).select((api_keys::id, api_keys::name))
 }
 
 /// Returns whether a person may be invited again or get a passkey.

@@ -18,15 +18,15 @@ use domain::{
     ports::{ChangeRights, NewMethod, PersonError, PersonRepo, StoreError, WhichSessions},
 };
 use sql_rows::{
-    Utc,
+    Prepared, Utc,
     people::{
         ChangedPerson, ErasedPerson, IdentityRow, InvitationRow, NewInvitationRow, NewPasskeyRow,
         NewPersonRow, PasskeyRow, PersonRow, acceptable_invitations, active_admins, all_people,
         credential_row, doer_of, identity_row, invitation_row, invitations_of, is_disabled,
-        issued_invitations, open_invitations, passkeys_of, people_and_keys, people_of, person_row,
-        unused_credential,
+        issued_invitations, names_of_keys, names_of_people, open_invitations, passkeys_of,
+        people_and_keys, people_of, person_row, unused_credential,
     },
-    schema::{api_keys, identities, invitations, passkeys, people, sessions},
+    schema::{identities, invitations, passkeys, people, sessions},
 };
 use time::OffsetDateTime;
 
@@ -282,15 +282,17 @@ impl PersonRepo for PostgresStore {
     async fn names_of(&self, doers: &[Doer]) -> Result<BTreeMap<Doer, String>, StoreError> {
         let (of_people, of_keys) = people_and_keys(doers);
         let read = async move |connection: &mut AsyncPgConnection| {
-            let names = people::table.filter(people::id.eq_any(of_people));
-            let names: Vec<(i64, String)> =
-                names.select((people::id, people::name)).get_results(connection).await?;
-            let mut all: BTreeMap<_, _> =
-                names.into_iter().map(|(id, name)| (doer_of(-id), name)).collect();
-            let names = api_keys::table.filter(api_keys::id.eq_any(of_keys));
-            let names: Vec<(i64, String)> =
-                names.select((api_keys::id, api_keys::name)).get_results(connection).await?;
-            all.extend(names.into_iter().map(|(id, name)| (doer_of(id), name)));
+            let mut all = BTreeMap::new();
+            if !of_people.is_empty() {
+                let names = Prepared(names_of_people(of_people));
+                let names: Vec<(i64, String)> = names.get_results(connection).await?;
+                all.extend(names.into_iter().map(|(id, name)| (doer_of(-id), name)));
+            }
+            if !of_keys.is_empty() {
+                let names = Prepared(names_of_keys(of_keys));
+                let names: Vec<(i64, String)> = names.get_results(connection).await?;
+                all.extend(names.into_iter().map(|(id, name)| (doer_of(id), name)));
+            }
             Ok(all)
         };
         self.read_orders(read).await
