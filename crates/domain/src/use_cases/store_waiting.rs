@@ -116,6 +116,14 @@ pub(crate) fn lock<Id>(instants: &Instants<Id>) -> MutexGuard<'_, BTreeMap<Id, O
     instants.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Puts instants back, and leaves later ones of the same alone.
+pub(crate) fn put_back_earlier<Id: Ord>(instants: &Instants<Id>, facts: Vec<(Id, OffsetDateTime)>) {
+    let mut last = lock(instants);
+    for (id, at) in facts {
+        last.entry(id).or_insert(at);
+    }
+}
+
 /// Takes the first of the instants, up to `limit`. Returns also whether others are left.
 pub(crate) fn take<Id: Ord + Copy>(
     instants: &Instants<Id>,

@@ -9,7 +9,7 @@ use crate::{
     ports::{ApiKeyRepo, StoreError},
     use_cases::{
         keys::manage_keys::KeyUses,
-        store_waiting::{WaitingFacts, lock, take},
+        store_waiting::{WaitingFacts, put_back_earlier, take},
     },
 };
 
@@ -31,12 +31,8 @@ impl WaitingFacts for NoteKeyUses {
         take(&self.uses, limit)
     }
 
-    /// Leaves later uses alone.
     fn put_back(&self, facts: Vec<Self::Fact>) {
-        let mut last = lock(&self.uses);
-        for (id, at) in facts {
-            last.entry(id).or_insert(at);
-        }
+        put_back_earlier(&self.uses, facts);
     }
 
     async fn store(&self, facts: &[Self::Fact]) -> Result<(), StoreError> {
@@ -49,7 +45,7 @@ mod tests {
     use time::macros::datetime;
 
     use super::*;
-    use crate::{ports::MockApiKeyRepo, test_support::down};
+    use crate::{ports::MockApiKeyRepo, test_support::down, use_cases::store_waiting::lock};
 
     const BEFORE: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
     const NOW: OffsetDateTime = datetime!(2026-11-21 12:01 UTC);
