@@ -29,15 +29,10 @@ pub(crate) async fn list(request: HttpRequest, api: State) -> Answer {
     if !is_own(&caller, id)? {
         api.people.find(manager(caller.reading_admin()?), id).await?;
     }
-    let sessions = &api.people.sessions.sessions;
-    let listed = sessions.list(WhichSessions::OfPerson(id), api.clock.now()).await?;
-    let idle = api.people.sessions.terms.idle;
+    let listed = api.people.sessions.list(WhichSessions::OfPerson(id)).await?;
     let current = caller.session().map(|session| session.id);
-    let records = listed
-        .iter()
-        .filter(|session| session.is_valid(idle, api.clock.now()))
-        .map(|session| ListedSession::of(session, current))
-        .collect::<Vec<_>>();
+    let records =
+        listed.iter().map(|session| ListedSession::of(session, current)).collect::<Vec<_>>();
     Ok(HttpResponse::Ok().json(json!({ "sessions": records })))
 }
 

@@ -17,7 +17,7 @@ use domain::{
     },
 };
 use serde_json::json;
-use time::{OffsetDateTime, macros::format_description};
+use time::macros::format_description;
 
 use super::{
     orders::{
@@ -240,7 +240,7 @@ pub(super) async fn run(
                 (None, Some(id)) => WhichSessions::OfPerson(PersonId(id)),
                 (None, None) => WhichSessions::All,
             };
-            let open = open_sessions(people, which, operator.clock.now()).await;
+            let open = open_sessions(people, which).await;
             if !end && end_one.is_none() {
                 return list_sessions(operator, &open?, format).await;
             }
@@ -332,16 +332,11 @@ async fn erase(operator: &Operator, people: &ManagePeople, id: PersonId, yes: bo
 }
 
 /// Returns the sessions that are open. Fails if there is no such person or session.
-async fn open_sessions(
-    people: &ManagePeople,
-    which: WhichSessions,
-    now: OffsetDateTime,
-) -> Result<Vec<Session>> {
+async fn open_sessions(people: &ManagePeople, which: WhichSessions) -> Result<Vec<Session>> {
     if let WhichSessions::OfPerson(id) = which {
         expect_person(people, id).await?;
     }
-    let mut open = people.sessions.sessions.list(which, now).await?;
-    open.retain(|session| session.is_valid(people.sessions.terms.idle, now));
+    let open = people.sessions.list(which).await?;
     if let (WhichSessions::One(id), true) = (which, open.is_empty()) {
         bail!(NoPerson::NoSession(id.0));
     }

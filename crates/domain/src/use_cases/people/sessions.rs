@@ -8,9 +8,9 @@ use std::{
 use time::{Duration, OffsetDateTime};
 
 use crate::{
-    person::{Caller, SessionId, SessionTerms, Token, TokenHash},
+    person::{Caller, Session, SessionId, SessionTerms, Token, TokenHash},
     ports::{Clock, SessionRepo, StoreError, WhichSessions},
-    use_cases::store_waiting::{Instants, WaitingFacts, lock, take},
+    use_cases::store_waiting::{Instants, WaitingFacts, lock, put_back_earlier, take},
 };
 
 /// Time for which a cached session is valid. A sign-out takes effect within 10 s on every instance; this is half
@@ -143,6 +143,14 @@ impl Sessions {
         Ok(caller)
     }
 
+    /// Returns the sessions that go on, the newest first.
+    pub async fn list(&self, which: WhichSessions) -> Result<Vec<Session>, StoreError> {
+        let now = self.clock.now();
+        let mut sessions = self.sessions.list(which, now).await?;
+        sessions.retain(|session| session.is_valid(self.terms.idle, now));
+        Ok(sessions)
+    }
+
     /// Ends sessions, but for one. Returns how many.
     pub async fn end(
         &self,
@@ -185,12 +193,8 @@ impl WaitingFacts for NoteSessionUses {
         take(&self.uses, limit)
     }
 
-    /// Leaves later uses alone.
     fn put_back(&self, facts: Vec<Self::Fact>) {
-        let mut last = lock(&self.uses);
-        for (id, at) in facts {
-            last.entry(id).or_insert(at);
-        }
+        put_back_earlier(&self.uses, facts);
     }
 
     async fn store(&self, facts: &[Self::Fact]) -> Result<(), StoreError> {
@@ -203,7 +207,7 @@ mod tests {
     use super::*;
     use crate::{
         person::{
-            Doer, Holder, NewSession, PersonId, Session, Way,
+            Doer, Holder, NewSession, PersonId, Way,
             tests::{NOW, person},
         },
         ports::{MockClock, MockSessionRepo},
@@ -247,6 +251,18 @@ mod tests {
             assert_eq!(found.owner(), caller().owner());
         }
         assert_eq!(lock(&sessions.uses).get(&SessionId(9)), Some(&NOW));
+    }
+
+    #[tokio::test]
+    async fn idle_session_is_not_listed() {
+        let mut repo = MockSessionRepo::new();
+        repo.expect_list().once().returning(|_, _| {
+            let used = caller().session().unwrap().clone();
+            let idle = Session { last_used_at: NOW - Duration::HOUR, ..used.clone() };
+            Ok(vec![used, idle])
+        });
+        let listed = using(repo, clock(NOW)).list(WhichSessions::All).await.unwrap();
+        assert_eq!(listed, [caller().session().unwrap().clone()]);
     }
 
     #[tokio::test]
