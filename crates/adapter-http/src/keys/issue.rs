@@ -4,10 +4,10 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use domain::api_key::key_request::{KeyRequest, NewKeyBody};
 
 use crate::{
-    admission::{audit::Audit, preconditions::Preconditions, rate_limit::Policy},
+    admission::{audit::Audit, preconditions::Preconditions},
     body::json,
     keys::record::IssuedKey,
-    people::admin::changing,
+    people::admin::admit_changing,
     request::notes::note,
     respond::{answer::Answer, problem::Problem},
     state::State,
@@ -20,9 +20,8 @@ pub(crate) async fn issue(
     payload: web::Payload,
     api: State,
 ) -> Answer {
-    let admitted = audit.admit_any(&request, &api.admission, Policy::Changes).await?;
+    let (admitted, admin) = admit_changing(audit, &request, &api).await?;
     let caller = admitted.caller();
-    let admin = changing(caller, &api)?;
     preconditions.check_creation()?;
     let body: NewKeyBody = json::read_object(&request, payload, &api.json_bodies, caller).await?;
     let terms = KeyRequest::parse(body, admin.party()).map_err(Problem::violations)?;

@@ -3,9 +3,9 @@
 use actix_web::{HttpRequest, HttpResponse};
 
 use crate::{
-    admission::{audit::Audit, preconditions::Preconditions, rate_limit::Policy},
+    admission::{audit::Audit, preconditions::Preconditions},
     keys::path,
-    people::admin::changing,
+    people::admin::admit_changing,
     request::notes::note,
     respond::answer::Answer,
     state::State,
@@ -17,8 +17,7 @@ pub(crate) async fn revoke(
     request: HttpRequest,
     api: State,
 ) -> Answer {
-    let admitted = audit.admit_any(&request, &api.admission, Policy::Changes).await?;
-    let admin = changing(admitted.caller(), &api)?;
+    let (_, admin) = admit_changing(audit, &request, &api).await?;
     let id = path::key_id(&request)?;
     preconditions.check_without_versions()?;
     api.own_keys.revoke(admin, id).await?;

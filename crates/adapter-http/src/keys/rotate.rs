@@ -4,10 +4,10 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use domain::api_key::key_request::{RotationBody, rotation_grace};
 
 use crate::{
-    admission::{audit::Audit, preconditions::Preconditions, rate_limit::Policy},
+    admission::{audit::Audit, preconditions::Preconditions},
     body::json,
     keys::{path, record::IssuedKey},
-    people::admin::changing,
+    people::admin::admit_changing,
     request::notes::note,
     respond::{answer::Answer, instants::timestamp, problem::Problem},
     state::State,
@@ -20,9 +20,8 @@ pub(crate) async fn rotate(
     payload: web::Payload,
     api: State,
 ) -> Answer {
-    let admitted = audit.admit_any(&request, &api.admission, Policy::Changes).await?;
+    let (admitted, admin) = admit_changing(audit, &request, &api).await?;
     let caller = admitted.caller();
-    let admin = changing(caller, &api)?;
     let id = path::key_id(&request)?;
     preconditions.check_without_versions()?;
     let body: RotationBody =

@@ -9,14 +9,29 @@ use domain::{
 };
 
 use crate::{
-    admission::{authentication::admit_any, rate_limit::Policy},
+    admission::{
+        audit::{Admitted, Audit},
+        authentication::admit_any,
+        rate_limit::Policy,
+    },
     respond::problem::Problem,
     state::Api,
 };
 
 /// Returns the right of a caller to change the people and the keys of the own side.
-pub(crate) fn changing(caller: &Caller, api: &Api) -> Result<Admin, Problem> {
+pub(super) fn changing(caller: &Caller, api: &Api) -> Result<Admin, Problem> {
     Ok(caller.admin(api.clock.now())?)
+}
+
+/// Admits a request that changes the people or the keys of a side.
+pub(crate) async fn admit_changing(
+    audit: Audit,
+    request: &HttpRequest,
+    api: &Api,
+) -> Result<(Admitted, Admin), Problem> {
+    let admitted = audit.admit_any(request, &api.admission, Policy::Changes).await?;
+    let admin = changing(admitted.caller(), api)?;
+    Ok((admitted, admin))
 }
 
 /// Admits a request that reads the people or the keys of a side.

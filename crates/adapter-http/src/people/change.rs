@@ -4,10 +4,10 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use domain::person::{PersonChange, person_request::PersonChangeBody};
 
 use crate::{
-    admission::{audit::Audit, preconditions::Preconditions, rate_limit::Policy},
+    admission::{audit::Audit, preconditions::Preconditions},
     body::json,
     people::{
-        admin::{changing, manager},
+        admin::{admit_changing, manager},
         path,
         record::PersonRecord,
     },
@@ -23,9 +23,8 @@ pub(crate) async fn change(
     payload: web::Payload,
     api: State,
 ) -> Answer {
-    let admitted = audit.admit_any(&request, &api.admission, Policy::Changes).await?;
+    let (admitted, admin) = admit_changing(audit, &request, &api).await?;
     let caller = admitted.caller();
-    let admin = changing(caller, &api)?;
     let id = path::person_id(&request)?;
     preconditions.check_without_versions()?;
     let body: PersonChangeBody =

@@ -11,10 +11,10 @@ use domain::{
 use serde::Serialize;
 
 use crate::{
-    admission::{audit::Audit, preconditions::Preconditions, rate_limit::Policy},
+    admission::{audit::Audit, preconditions::Preconditions},
     body::json,
     people::{
-        admin::{changing, manager},
+        admin::{admit_changing, manager},
         path,
         record::PersonRecord,
     },
@@ -30,9 +30,8 @@ pub(crate) async fn create(
     payload: web::Payload,
     api: State,
 ) -> Answer {
-    let admitted = audit.admit_any(&request, &api.admission, Policy::Changes).await?;
+    let (admitted, admin) = admit_changing(audit, &request, &api).await?;
     let caller = admitted.caller();
-    let admin = changing(caller, &api)?;
     preconditions.check_creation()?;
     let body: NewPersonBody =
         json::read_object(&request, payload, &api.json_bodies, caller).await?;
@@ -53,9 +52,8 @@ pub(crate) async fn repeat(
     payload: web::Payload,
     api: State,
 ) -> Answer {
-    let admitted = audit.admit_any(&request, &api.admission, Policy::Changes).await?;
+    let (admitted, admin) = admit_changing(audit, &request, &api).await?;
     let caller = admitted.caller();
-    let admin = changing(caller, &api)?;
     let id = path::person_id(&request)?;
     preconditions.check_without_versions()?;
     json::refuse_members(&request, payload, &api.json_bodies, caller).await?;
@@ -69,8 +67,7 @@ pub(crate) async fn withdraw(
     request: HttpRequest,
     api: State,
 ) -> Answer {
-    let admitted = audit.admit_any(&request, &api.admission, Policy::Changes).await?;
-    let admin = changing(admitted.caller(), &api)?;
+    let (_, admin) = admit_changing(audit, &request, &api).await?;
     let id = path::person_id(&request)?;
     preconditions.check_without_versions()?;
     api.people.withdraw_invitation(manager(admin), id).await?;

@@ -3,9 +3,9 @@
 use actix_web::{HttpRequest, HttpResponse};
 
 use crate::{
-    admission::{audit::Audit, preconditions::Preconditions, rate_limit::Policy},
+    admission::{audit::Audit, preconditions::Preconditions},
     people::{
-        admin::{changing, manager},
+        admin::{admit_changing, manager},
         path,
     },
     request::notes::note,
@@ -19,8 +19,7 @@ pub(crate) async fn remove(
     request: HttpRequest,
     api: State,
 ) -> Answer {
-    let admitted = audit.admit_any(&request, &api.admission, Policy::Changes).await?;
-    let admin = changing(admitted.caller(), &api)?;
+    let (_, admin) = admit_changing(audit, &request, &api).await?;
     let (id, passkey) = (path::person_id(&request)?, path::passkey_id(&request)?);
     preconditions.check_without_versions()?;
     api.people.remove_passkey(manager(admin), id, passkey).await?;
