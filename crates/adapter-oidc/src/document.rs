@@ -32,7 +32,7 @@ struct Members {
     code_challenge_methods_supported: Option<Vec<String>>,
 }
 
-/// What a login needs of it.
+/// The part that a login needs.
 #[derive(Debug)]
 pub(crate) struct Document {
     /// Where the browser goes.

@@ -65,7 +65,7 @@ pub(crate) struct Claims {
 
 impl CompactJson for Claims {}
 
-/// What the claims of a login must say.
+/// The values that the claims of a login must have.
 pub(crate) struct Expected<'a> {
     pub(crate) issuer: &'a str,
     pub(crate) client_id: &'a str,

@@ -10,7 +10,7 @@ use domain::person::{Origin, Token};
 
 use crate::respond::problem::{Problem, ProblemCode};
 
-/// What a browser says of the page that has caused a request (Fetch Metadata). Pages cannot set it.
+/// The word of a browser about the page that has caused a request (Fetch Metadata). Pages cannot set it.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// Where browsers see this service.

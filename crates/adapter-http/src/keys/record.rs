@@ -10,7 +10,7 @@ use crate::respond::instants::timestamp;
 pub(super) struct ListedKey {
     id: i64,
     name: String,
-    /// What it begins with, up to the secret.
+    /// Its beginning, up to the secret.
     start: String,
     scopes: Vec<&'static str>,
     is_test: bool,

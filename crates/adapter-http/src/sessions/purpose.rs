@@ -1,4 +1,4 @@
-//! What a sign-in is for, as a page says it.
+//! The purpose of a sign-in, as a page says it.
 
 use actix_web::HttpRequest;
 use domain::{

@@ -1,4 +1,4 @@
-//! What the ends of all sign-ins share: the access, the count, the cookie.
+//! The end of every sign-in: the access, the count, the cookie.
 
 use std::sync::Arc;
 
