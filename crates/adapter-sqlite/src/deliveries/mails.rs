@@ -5,7 +5,7 @@ use diesel::{
     dsl::{auto_type, sql},
     prelude::*,
     sql_query,
-    sql_types::{BigInt, Nullable},
+    sql_types::{BigInt, Nullable, Text},
     sqlite::SqliteConnection,
 };
 use domain::{
@@ -209,7 +209,9 @@ fn begin(
                 .values(row)
                 .execute(connection)?;
             if changes_told_at.is_some() {
-                Prepared(sql_query(REMOVE_TOLD).bind::<BigInt, _>(id.0)).execute(connection)?;
+                let changed = MailSubject::Changed.as_str();
+                let remove = sql_query(REMOVE_TOLD).bind::<BigInt, _>(id.0);
+                Prepared(remove.bind::<Text, _>(changed)).execute(connection)?;
                 diesel::update(recipient)
                     .set(order_recipients::changes_told_at.eq(changes_told_at))
                     .execute(connection)?;
@@ -224,9 +226,9 @@ fn begin(
 const REMOVE_TOLD: &str = "DELETE FROM deliveries WHERE id IN (
     SELECT told.id FROM deliveries AS mail JOIN deliveries AS told ON told.order_id = mail.order_id
         AND lower(told.recipient) = lower(mail.recipient) AND told.to_service = mail.to_service
-    WHERE mail.id = ? AND mail.unknown_outcomes = 0
-        AND told.subject = 'changed' AND told.leased_until IS NULL AND told.failed_at IS NULL
-        AND (mail.subject <> 'changed' OR told.id > mail.id)
+    WHERE mail.id = ?1 AND mail.unknown_outcomes = 0
+        AND told.subject = ?2 AND told.leased_until IS NULL AND told.failed_at IS NULL
+        AND (mail.subject <> ?2 OR told.id > mail.id)
 )";
 
 /// Removes counts of past hours.
