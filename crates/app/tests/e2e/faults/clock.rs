@@ -91,6 +91,7 @@ async fn acknowledged_orders_survive_clock_changes(kind: Kind) {
         created(app.order("F-5").await).await;
         all_sent(&app, 6).await;
         app.clock.advance(Duration::hours(2));
+        app.store_a_use().await;
         let app = app.restart(&[]).await;
         eventually(|| app.rows("uploads") == 0 && app.pending_mails() == 0).await;
         assert_eq!(app.documents(), vec![deed(); 2], "{step}");

@@ -140,6 +140,11 @@ impl TestApp {
         wiring
     }
 
+    /// Stores something now. A start long after the newest stored instant erases nothing for an hour.
+    pub async fn store_a_use(&self) {
+        self.issue_key(None).await;
+    }
+
     pub async fn issue_key(&self, signing_service: Option<i64>) -> String {
         let signing_service = signing_service.map(SigningServiceId);
         self.issue_key_on(KeyTerms { signing_service, ..KeyTerms::default() }).await
