@@ -9,6 +9,7 @@ pub mod requests;
 pub mod scripted_server;
 pub mod service_process;
 pub mod small_disk;
+pub mod webhook_receiver;
 
 use std::{
     fmt::Debug,

@@ -7,7 +7,6 @@
 
 mod audit;
 pub mod clients;
-mod receiver;
 mod steps;
 
 use std::{
@@ -26,10 +25,10 @@ use crate::{
     faults::crash::{
         audit::Audit,
         clients::{Responses, start_clients, stop_clients},
-        receiver::Receiver,
         steps::{DISPATCHER, Step},
     },
     harness::service_process::{ServiceProcess, issue_key, notary_orders, run},
+    harness::webhook_receiver::Receiver,
     harness::{TestApp, WEBHOOKS, clock_behind_system, setting},
     wiring::{Kind, Wiring, on_both_wirings},
 };
