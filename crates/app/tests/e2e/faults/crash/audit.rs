@@ -319,7 +319,7 @@ fn tells_of(read: &Value, order: TestOrder, steps: &[Step]) -> bool {
         && (!has(Step::Replace) || list("documents")[0]["replaced_by"] == documents.len() - 1)
 }
 
-/// Returns what a mail tells, from its subject and its address.
+/// Returns the news of a mail from its subject and its address.
 fn news(subject: &str, to: &str) -> Option<News> {
     let (news, order) = subject.split_once(" F-")?;
     let number = order.split(':').next()?.parse().ok()?;

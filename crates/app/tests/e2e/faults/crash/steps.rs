@@ -13,7 +13,7 @@ use crate::{
 /// The address of the signing service, which gets mails of all orders.
 pub const DISPATCHER: &str = "dispatch@service.example.com";
 
-/// What a mail tells: the number of the order, the beginning of the subject, and the address.
+/// The news of a mail: the number of the order, the beginning of the subject, and the address.
 pub type News = (usize, String, String);
 
 /// The news of a cancellation, and that of the creation.
