@@ -41,7 +41,7 @@ impl Default for TimeLimits {
 const READINESS_AGE: i64 = 60;
 
 /// The gauges of mails and webhooks: names, and what they count.
-const QUEUES: [(&str, &str); 9] = [
+const QUEUES: [(&str, &str); 10] = [
     ("notary_orders_mails_pending", "Pending mails in the whole queue."),
     (
         "notary_orders_mails_over_limit",
@@ -63,6 +63,10 @@ const QUEUES: [(&str, &str); 9] = [
         "Age of the oldest webhook without an attempt, of endpoints that do not fail.",
     ),
     ("notary_orders_webhook_endpoints_disabled", "Webhook endpoints that are disabled."),
+    (
+        "notary_orders_deliveries_due_ahead_seconds",
+        "Time until the last pending mail or webhook is due; 0 if there is none.",
+    ),
 ];
 
 /// The state of the operators' endpoints.
@@ -155,6 +159,7 @@ impl Ops {
         let age = |oldest: Option<OffsetDateTime>| {
             oldest.map_or(0.0, |at| (now - at).as_seconds_f64().max(0.0))
         };
+        let latest = mails.latest_due_at.max(webhooks.latest_due_at);
         // In the order of `QUEUES`.
         let values = [
             mails.pending as f64,
@@ -166,6 +171,7 @@ impl Ops {
             webhooks.failed as f64,
             age(webhooks.oldest_untried_at),
             webhooks.disabled_endpoints as f64,
+            latest.map_or(0.0, |at| (at - now).as_seconds_f64().max(0.0)),
         ];
         self.queues.iter().zip(values).for_each(|(gauge, value)| gauge.set(value));
         Ok(())

@@ -113,6 +113,30 @@ mod tests {
             ("s3://one?endpoint=http://other:9000", &[endpoint], "s3://one at http://other:9000"),
             ("gs://one/a/b", &[], "gs://one/a/b"),
             ("az://one", &account, "az://one at acme"),
+            // Other spellings.
+            (
+                "s3://one?endpoint=http://MinIO:9000//&path_style=true",
+                &[],
+                "s3://one at http://minio:9000",
+            ),
+            (
+                "s3://one?endpoint=https://S3.example.com:443/",
+                &[],
+                "s3://one at https://s3.example.com",
+            ),
+            (
+                "s3://one?endpoint=https://s3.example.com:444",
+                &[],
+                "s3://one at https://s3.example.com:444",
+            ),
+            ("s3://one?endpoint=https://s3.eu-central-1.amazonaws.com", &[], "s3://one"),
+            (
+                "s3://one?endpoint=https://s3.us-gov-west-1.amazonaws.com",
+                &[],
+                "s3://one at https://s3.us-gov-west-1.amazonaws.com",
+            ),
+            ("gs://one?endpoint=https://storage.googleapis.com/", &[], "gs://one"),
+            ("az://one?endpoint=https://Acme.blob.core.windows.net", &account, "az://one at acme"),
         ] {
             assert_eq!(identity(url, variables(set)).unwrap(), expected);
         }

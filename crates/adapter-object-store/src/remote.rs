@@ -86,7 +86,8 @@ pub(crate) fn open(
 }
 
 /// Returns what identifies the bucket of a URL that can be opened: its name, its prefix, and the endpoint or
-/// account if one is set. How objects are stored, such as their encryption, does not count.
+/// account if one is set that the provider does not use anyway. How objects are stored or addressed, such as
+/// their encryption, does not count.
 pub(crate) fn identity(url: &Url, variables: &Variables) -> String {
     let parameter = url.query_pairs().find(|(name, _)| name == "endpoint");
     let parameter = parameter.map(|(_, endpoint)| endpoint.into_owned());
@@ -107,10 +108,27 @@ pub(crate) fn identity(url: &Url, variables: &Variables) -> String {
         }
         _ => parameter,
     };
-    let server = server.map(|server| format!(" at {}", server.trim_end_matches('/')));
+    let server = server.and_then(|server| server_name(url.scheme(), &server));
+    let server = server.map(|server| format!(" at {server}"));
     let (scheme, bucket) = (url.scheme(), url.host_str().unwrap_or_default());
     let prefix = url.path().trim_end_matches('/');
     format!("{scheme}://{bucket}{prefix}{}", server.unwrap_or_default())
+}
+
+/// Returns one name for all spellings of an endpoint or account; `None` for that of the provider itself, where names of
+/// buckets are unique.
+fn server_name(scheme: &str, server: &str) -> Option<String> {
+    // The parser writes the host in lower case, and leaves out the port of the scheme.
+    let Ok(endpoint) = Url::parse(server) else { return Some(server.to_ascii_lowercase()) };
+    let host = endpoint.host_str().unwrap_or_default();
+    match scheme {
+        "s3" if host.ends_with(".amazonaws.com") && !host.contains("us-gov") => None,
+        "gs" if host == "storage.googleapis.com" => None,
+        _ => Some(match host.strip_suffix(".blob.core.windows.net") {
+            Some(account) if scheme == "az" => account.to_owned(),
+            _ => endpoint.as_str().trim_end_matches('/').to_owned(),
+        }),
+    }
 }
 
 /// Opens a bucket of S3. Each request has the SHA-256 of its body in its signature, and in a header

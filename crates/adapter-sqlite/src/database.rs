@@ -178,7 +178,8 @@ impl Database {
     }
 
     /// Describes the file by its number and its birth, which stay with it: a restored or copied file has
-    /// others, also at the same path. Its device is left out, because the number of a disk may change.
+    /// others, also at the same path. Its device is left out, because the number of a disk may change. Not every file
+    /// system knows the birth.
     pub(crate) fn describe_file(&self) -> Result<String, Failure> {
         self.check_file()?;
         let born = birth(&self.path).map_or_else(String::new, |at| format!(", born at {at}"));
@@ -316,14 +317,16 @@ fn birth(path: &Path) -> Option<String> {
     use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
     let file = statx(CWD, path, AtFlags::empty(), StatxFlags::BTIME).ok()?;
     let is_known = file.stx_mask & StatxFlags::BTIME.bits() != 0;
-    is_known.then(|| format!("{}.{:09}", file.stx_btime.tv_sec, file.stx_btime.tv_nsec))
+    let born = (file.stx_btime.tv_sec, file.stx_btime.tv_nsec);
+    // Some file systems have 1970 in place of what they do not know.
+    (is_known && born != (0, 0)).then(|| format!("{}.{:09}", born.0, born.1))
 }
 
 #[cfg(not(target_os = "linux"))]
 fn birth(path: &Path) -> Option<String> {
     let created = fs::metadata(path).ok()?.created().ok()?;
     let since = created.duration_since(std::time::UNIX_EPOCH).ok()?;
-    Some(format!("{}.{:09}", since.as_secs(), since.subsec_nanos()))
+    (!since.is_zero()).then(|| format!("{}.{:09}", since.as_secs(), since.subsec_nanos()))
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ use domain::{
     use_cases::{
         accesses::watch_accesses::{Memory, WatchAccesses},
         background::{Step, Worker},
-        deliveries::dispatch_events::DispatchEvents,
+        deliveries::{bring_forward::BringForward, dispatch_events::DispatchEvents},
         keys::note_key_uses::NoteKeyUses,
         note_downloads::NoteDownloads,
         people::{forget_sessions::ForgetSessions, sessions::NoteSessionUses},
@@ -126,6 +126,17 @@ fn notifying(parts: &Parts, metrics: &WorkerMetrics) -> Vec<Row> {
                 memory: Memory::default(),
             },
             report::with(metrics, report::accesses),
+        )
+        .after(may_leave),
+        Row::new(
+            "deliveries that a wrong clock has put off could not be looked for",
+            DATABASE,
+            BringForward {
+                mails: storage.queue.clone(),
+                webhooks: webhooks.deliveries.clone(),
+                clock: clock.clone(),
+            },
+            report::brought_forward,
         )
         .after(may_leave),
         Row::new(

@@ -288,6 +288,21 @@ mod tests {
         }
     }
 
+    /// Its clocks stand still meanwhile, and NTP sets its own right later than it hears of the database's.
+    #[test]
+    fn paused_machine_goes_on_after_its_clocks_agree() {
+        let (paused, corrected, mut watch) = (Duration::hours(3), Duration::minutes(2), watch());
+        let followed = SECOND + STEP_KEPT;
+        for second in 1..=followed.whole_seconds() {
+            let at = Duration::seconds(second);
+            watch.follow(reading(at, paused));
+            watch.compare(reading(at, if at < corrected { Duration::ZERO } else { paused }));
+            assert!(!watch.may_erase(at) && !watch.may_lease(at), "{at}");
+        }
+        assert_eq!(watch.now(followed), NOW + followed + paused);
+        assert!(watch.may_lease(followed + LEASE) && watch.may_erase(followed + AGREED));
+    }
+
     #[test]
     fn start_long_after_the_newest_stored_instant_or_before_it_waits_an_hour_with_erasing() {
         let minute = Duration::MINUTE;

@@ -49,6 +49,10 @@ pub const FARTHEST_LEASE: Duration = Duration::minutes(4);
 /// 5321, section 4.5.3.2), and clocks of instances differ by less than the rest.
 pub const LONGEST_ATTEMPT: Duration = Duration::minutes(24);
 
+/// Time after which no delivery that waits is due: no delay of a mail or a webhook is longer. One that is due later was
+/// put off while a clock was ahead.
+pub const FARTHEST_DUE: Duration = Duration::hours(30);
+
 /// Returns the beginning of the hour of the clock in which mails to a recipient are counted.
 pub fn counted_hour(now: OffsetDateTime) -> OffsetDateTime {
     let into_hour = now.unix_timestamp_nanos().rem_euclid(Duration::HOUR.whole_nanoseconds());
@@ -768,6 +772,19 @@ mod tests {
         }
         let waited = Delivery { attempts: FEWEST_ATTEMPTS - 1, ..delivery(START) };
         assert!(waited.next_attempt(end, false, &entropy).is_some(), "it waited for the limit");
+    }
+
+    #[test]
+    fn no_mail_waits_longer_than_the_farthest_due() {
+        let entropy = entropy_of([u8::MAX; 4]);
+        let attempts = (0..30).map(|attempts| Delivery { attempts, ..delivery(START) });
+        let retries = attempts.filter_map(|mail| mail.next_attempt(START, false, &entropy));
+        let unknown =
+            (0..3).map(|unknown_outcomes| Delivery { unknown_outcomes, ..delivery(START) });
+        let repeats = unknown.filter_map(|mail| mail.next_after_unknown(START));
+        let over_limit = due_within_limit(START, u64::MAX, 1, MailSubject::Created);
+        let latest = retries.chain(repeats).chain([over_limit]).max().unwrap();
+        assert!(latest - START <= FARTHEST_DUE, "{latest}");
     }
 
     fn change(previous_status: &str, order_status: &str, notary_id: Option<i64>) -> ChangedOrder {

@@ -17,6 +17,23 @@ impl fmt::Display for Installation {
     }
 }
 
+impl Installation {
+    /// Returns whether another one is the same, and this one tells more of its database.
+    pub fn completes(&self, other: &Self) -> bool {
+        self.database.len() > other.database.len() && self.is_same(other)
+    }
+
+    fn is_same(&self, other: &Self) -> bool {
+        is_same_database(&self.database, &other.database) && self.documents == other.documents
+    }
+}
+
+/// Returns whether two texts identify one database. Their parts are separated by commas. A part that only one of
+/// them has decides nothing: some file systems and kernels do not know the birth of a file.
+pub fn is_same_database(one: &str, other: &str) -> bool {
+    one.split(", ").zip(other.split(", ")).all(|(one, other)| one == other)
+}
+
 /// A database that belongs to another installation: it was restored or copied, or moved with its documents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CopiedDatabase {
@@ -29,7 +46,7 @@ pub struct CopiedDatabase {
 impl CopiedDatabase {
     /// Returns the copy, if the recorded installation is another one.
     pub fn of(original: Installation, here: Installation) -> Option<Self> {
-        (original != here).then_some(Self { original, here })
+        (!original.is_same(&here)).then_some(Self { original, here })
     }
 }
 
@@ -72,6 +89,23 @@ mod tests {
             (installation("file 1", "/copy/documents"), true),
         ] {
             assert_eq!(CopiedDatabase::of(original.clone(), here).is_some(), is_copy);
+        }
+    }
+
+    #[test]
+    fn part_that_one_side_does_not_know_makes_no_copy() {
+        let [bare, born, reborn, other] =
+            ["file 1", "file 1, born at 5", "file 1, born at 6", "file 2, born at 5"]
+                .map(|database| installation(database, "/data/documents"));
+        for (original, here, is_copy, completes) in [
+            (&bare, &born, false, true),
+            (&born, &bare, false, false),
+            (&born, &born, false, false),
+            (&born, &reborn, true, false),
+            (&bare, &other, true, false),
+        ] {
+            let copy = CopiedDatabase::of(original.clone(), here.clone());
+            assert_eq!((copy.is_some(), here.completes(original)), (is_copy, completes));
         }
     }
 

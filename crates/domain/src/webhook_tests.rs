@@ -4,6 +4,7 @@ use time::macros::datetime;
 use super::*;
 use crate::{
     api_key::ClientId,
+    delivery::FARTHEST_DUE,
     ports::MockEntropy,
     test_support::{document, endpoint, stored_order, webhook_delivery},
 };
@@ -113,5 +114,6 @@ proptest! {
         };
         let longest = DELAYS[8.min(failures as usize + 1)];
         prop_assert_eq!(wait(Some(asked)), wait(None).max(asked.min(longest)));
+        prop_assert!(wait(Some(asked)) <= FARTHEST_DUE);
     }
 }

@@ -15,7 +15,7 @@ use time::OffsetDateTime;
 use crate::{
     Unreadable, Utc,
     events::{read_content, stored_content},
-    instant::farthest,
+    instant::{farthest, farthest_due},
     schema::{deliveries, orders},
     webhook_deliveries::NewWebhookRow,
 };
@@ -209,6 +209,16 @@ pub fn due_mails(now: OffsetDateTime) -> _ {
         .order((deliveries::due_at, deliveries::id))
 }
 
+/// Selects the identifiers of the pending mails that wait longer than any delay.
+#[auto_type(no_type_alias)]
+pub fn far_mails(now: OffsetDateTime) -> _ {
+    let farthest: Utc = farthest_due(Utc(now));
+    deliveries::table
+        .filter(deliveries::failed_at.is_null())
+        .filter(deliveries::due_at.gt(farthest))
+        .select(deliveries::id)
+}
+
 /// Selects a mail, unless a worker has leased it.
 #[auto_type(no_type_alias)]
 pub fn unleased_mail(id: DeliveryId, now: OffsetDateTime) -> _ {
@@ -240,7 +250,7 @@ pub fn listed_mails(failed: bool) -> _ {
 }
 
 /// The numbers of events and of those that are put off, with an order of theirs; of mails that wait, of those of them above the limit of their recipients, and of
-/// mails that failed for good; and the oldest of those that wait for a worker or the relay.
+/// mails that failed for good; the oldest of those that wait for a worker or the relay; and the latest attempt of all.
 pub const MAIL_STATS: &str = "SELECT (SELECT count(*) FROM events), \
     (SELECT count(*) FROM events WHERE retry_at IS NOT NULL), \
     (SELECT min(order_id) FROM events WHERE retry_at IS NOT NULL), \
@@ -248,14 +258,15 @@ pub const MAIL_STATS: &str = "SELECT (SELECT count(*) FROM events), \
     (SELECT count(*) FROM deliveries WHERE failed_at IS NULL AND over_limit), \
     (SELECT count(*) FROM deliveries WHERE failed_at IS NOT NULL), \
     (SELECT min(created_at) FROM (SELECT created_at FROM events UNION ALL \
-        SELECT created_at FROM deliveries WHERE failed_at IS NULL AND NOT over_limit) AS waiting)";
+        SELECT created_at FROM deliveries WHERE failed_at IS NULL AND NOT over_limit) AS waiting), \
+    (SELECT max(due_at) FROM deliveries WHERE failed_at IS NULL)";
 
 /// The row of [`MAIL_STATS`].
-type MailStatsRow = (i64, i64, Option<i64>, i64, i64, i64, Option<Utc>);
+type MailStatsRow = (i64, i64, Option<i64>, i64, i64, i64, Option<Utc>, Option<Utc>);
 
 /// Returns what the row of [`MAIL_STATS`] means.
 pub fn mail_stats(
-    (events, put_off, put_off_order, pending, over_limit, failed, oldest): MailStatsRow,
+    (events, put_off, put_off_order, pending, over_limit, failed, oldest, latest): MailStatsRow,
 ) -> QueueStats {
     QueueStats {
         events: events.unsigned_abs(),
@@ -265,6 +276,7 @@ pub fn mail_stats(
         over_limit: over_limit.unsigned_abs(),
         failed: failed.unsigned_abs(),
         oldest_created_at: oldest.map(|at| at.0),
+        latest_due_at: latest.map(|at| at.0),
     }
 }
 

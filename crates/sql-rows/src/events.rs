@@ -9,7 +9,7 @@ use domain::{
 };
 use time::{Duration, OffsetDateTime};
 
-use crate::{Unreadable, Utc, schema::events};
+use crate::{Unreadable, Utc, instant::farthest_due, schema::events};
 
 /// The events that a worker turns into deliveries at an instant, of the types that this version of
 /// the program knows.
@@ -18,10 +18,14 @@ pub fn due_events(now: OffsetDateTime) -> _ {
     let types: [&'static str; EventType::OF_ORDERS.len()] =
         EventType::OF_ORDERS.map(EventType::as_str);
     let now: Utc = Utc(now);
-    events::table
-        .filter(events::kind.eq_any(types))
-        .filter(events::retry_at.is_null().or(events::retry_at.le(now)))
-        .order(events::id)
+    let is_due: is_not_put_off = is_not_put_off(now);
+    events::table.filter(events::kind.eq_any(types)).filter(is_due).order(events::id)
+}
+
+#[auto_type]
+fn is_not_put_off(now: Utc) -> _ {
+    let farthest: Utc = farthest_due(now);
+    events::retry_at.is_null().or(events::retry_at.le(now)).or(events::retry_at.gt(farthest))
 }
 
 /// An event of an order to add.

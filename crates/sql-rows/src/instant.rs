@@ -6,7 +6,7 @@ use diesel::{
     query_builder::QueryId,
     sql_types::{SqlOrd, SqlType},
 };
-use domain::delivery::{FARTHEST_LEASE, LONGEST_ATTEMPT};
+use domain::delivery::{FARTHEST_DUE, FARTHEST_LEASE, LONGEST_ATTEMPT};
 use time::OffsetDateTime;
 
 /// The SQL type of an instant: `timestamptz` on PostgreSQL, and microseconds since
@@ -40,6 +40,11 @@ pub const NEWEST_STORED: &str = "SELECT max(at) FROM (\
 /// Returns the instant after which no lease ends, if the clocks are right.
 pub fn farthest(now: Utc) -> Utc {
     Utc(now.0.saturating_add(FARTHEST_LEASE))
+}
+
+/// Returns the instant after which nothing is due that waits, if the clocks are right.
+pub fn farthest_due(now: Utc) -> Utc {
+    Utc(now.0.saturating_add(FARTHEST_DUE))
 }
 
 /// Returns the instant before which no request began that is still in progress.

@@ -14,6 +14,7 @@ use time::OffsetDateTime;
 
 use crate::{
     Unreadable, Utc,
+    instant::farthest_due,
     party::{party_of, stored_party},
     schema::webhook_endpoints,
 };
@@ -296,4 +297,14 @@ pub fn due_endpoints(now: Utc, without: Vec<i64>) -> _ {
         .filter(webhook_endpoints::due_at.le(now))
         .filter(webhook_endpoints::party.ne_all(without))
         .order((webhook_endpoints::due_at, webhook_endpoints::id))
+}
+
+/// Selects the identifiers of the endpoints that wait longer than any delay.
+#[auto_type(no_type_alias)]
+pub fn far_endpoints(now: OffsetDateTime) -> _ {
+    let farthest: Utc = farthest_due(Utc(now));
+    webhook_endpoints::table
+        .filter(webhook_endpoints::disabled_at.is_null())
+        .filter(webhook_endpoints::due_at.gt(farthest))
+        .select(webhook_endpoints::id)
 }

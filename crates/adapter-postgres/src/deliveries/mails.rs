@@ -16,8 +16,8 @@ use domain::{
 use sql_rows::{
     Instant, Utc,
     deliveries::{
-        DeliveryRow, MAIL_STATS, RetriedDelivery, UnsuccessfulAttempt, listed_mails, mail_stats,
-        retried, unleased_mail,
+        DeliveryRow, MAIL_STATS, RetriedDelivery, UnsuccessfulAttempt, far_mails, listed_mails,
+        mail_stats, retried, unleased_mail,
     },
     instant::farthest,
     order_recipients::{RecipientRow, recipients_of},
@@ -28,13 +28,23 @@ use sql_rows::{
 use time::{Duration, OffsetDateTime};
 
 use crate::{
+    locks,
     orders::read::find_each,
     statement::{DURABLE, IdRow, column},
     store::PostgresStore,
 };
 
 /// The types of [`MAIL_STATS`].
-type MailStats = (BigInt, BigInt, Nullable<BigInt>, BigInt, BigInt, BigInt, Nullable<Instant>);
+type MailStats = (
+    BigInt,
+    BigInt,
+    Nullable<BigInt>,
+    BigInt,
+    BigInt,
+    BigInt,
+    Nullable<Instant>,
+    Nullable<Instant>,
+);
 
 #[async_trait]
 impl DeliveryQueue for PostgresStore {
@@ -114,6 +124,18 @@ impl DeliveryQueue for PostgresStore {
             Ok(retried(changed, found))
         };
         self.transaction(retry).await
+    }
+
+    async fn bring_forward(&self, now: OffsetDateTime, limit: usize) -> Result<usize, StoreError> {
+        let bring_forward = async move |connection: &mut AsyncPgConnection| {
+            let far = far_mails(now).limit(row_limit(limit));
+            let far: Vec<i64> = far.get_results(connection).await?;
+            let far = locks::lock_free(connection, "deliveries", far).await?;
+            let far = deliveries::table.filter(deliveries::id.eq_any(far));
+            let forward = diesel::update(far).set(deliveries::due_at.eq(Utc(now)));
+            Ok(forward.execute(connection).await?)
+        };
+        self.transaction(bring_forward).await
     }
 
     async fn stats(&self) -> Result<QueueStats, StoreError> {

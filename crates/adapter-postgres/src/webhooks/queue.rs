@@ -28,9 +28,10 @@ use sql_rows::{
     schema::{webhook_deliveries, webhook_endpoints},
     webhook_deliveries::{
         DueAgain, NewWebhookRow, WEBHOOK_STATS, WebhookDeliveryRow, deliveries_of,
-        deliveries_with_endpoints, is_known, readable_page, unleased_webhook, waits, webhook_stats,
+        deliveries_with_endpoints, far_webhooks, is_known, readable_page, unleased_webhook, waits,
+        webhook_stats,
     },
-    webhook_endpoints::{EndpointRow, endpoint_of},
+    webhook_endpoints::{EndpointRow, endpoint_of, far_endpoints},
 };
 use time::{Duration, OffsetDateTime};
 
@@ -40,6 +41,9 @@ use super::{
     settle::settle,
 };
 use crate::{failure::Failure, locks, store::PostgresStore};
+
+/// The types of [`WEBHOOK_STATS`].
+type WebhookStatsTypes = (BigInt, Nullable<Instant>, BigInt, BigInt, Nullable<Instant>);
 
 #[async_trait]
 impl WebhookQueue for PostgresStore {
@@ -184,8 +188,12 @@ impl WebhookQueue for PostgresStore {
         Ok(endpoints.into_iter().flatten().chain(others).take(limit).collect())
     }
 
+    async fn bring_forward(&self, now: OffsetDateTime, limit: usize) -> Result<usize, StoreError> {
+        self.transaction(async move |connection| bring_forward(connection, now, limit).await).await
+    }
+
     async fn stats(&self) -> Result<WebhookStats, StoreError> {
-        let stats = sql::<(BigInt, Nullable<Instant>, BigInt, BigInt)>(WEBHOOK_STATS);
+        let stats = sql::<WebhookStatsTypes>(WEBHOOK_STATS);
         self.read(async move |connection| Ok(webhook_stats(stats.get_result(connection).await?)))
             .await
     }
@@ -212,6 +220,24 @@ pub(crate) async fn forget(
     locks::lock(connection, "webhook_deliveries", &oldest).await?;
     let oldest = webhook_deliveries::table.filter(webhook_deliveries::id.eq_any(oldest));
     Ok(diesel::delete(oldest).execute(connection).await?)
+}
+
+async fn bring_forward(
+    connection: &mut AsyncPgConnection,
+    now: OffsetDateTime,
+    limit: usize,
+) -> Result<usize, Failure> {
+    let far = far_webhooks(now).limit(row_limit(limit));
+    let far: Vec<(i64, i64)> = far.get_results(connection).await?;
+    let (far, mut endpoints): (Vec<i64>, Vec<i64>) = far.into_iter().unzip();
+    let idle = far_endpoints(now).limit(row_limit(limit));
+    let idle: Vec<i64> = idle.get_results(connection).await?;
+    endpoints.extend(idle);
+    wake(connection, &endpoints, Utc(now)).await?;
+    let far = locks::lock_free(connection, "webhook_deliveries", far).await?;
+    let far = webhook_deliveries::table.filter(webhook_deliveries::id.eq_any(far));
+    let forward = diesel::update(far).set(webhook_deliveries::due_at.eq(Utc(now)));
+    Ok(forward.execute(connection).await?)
 }
 
 async fn page(

@@ -16,8 +16,8 @@ use domain::{
 use sql_rows::{
     Instant, Prepared, Utc,
     deliveries::{
-        DeliveryRow, MAIL_STATS, RetriedDelivery, UnsuccessfulAttempt, due_mails, listed_mails,
-        mail_stats, retried, unleased_mail,
+        DeliveryRow, MAIL_STATS, RetriedDelivery, UnsuccessfulAttempt, due_mails, far_mails,
+        listed_mails, mail_stats, retried, unleased_mail,
     },
     order_recipients::{NewRecipientRow, RecipientRow, recipients_of},
     recipient_mails::{REMOVED_COUNTS, counted_hours, hashed_recipient},
@@ -31,7 +31,16 @@ use time::{Duration, OffsetDateTime};
 use crate::{failure::Failure, orders::read::find_each, store::SqliteStore, webhooks::lease::wake};
 
 /// The types of [`MAIL_STATS`].
-type MailStats = (BigInt, BigInt, Nullable<BigInt>, BigInt, BigInt, BigInt, Nullable<Instant>);
+type MailStats = (
+    BigInt,
+    BigInt,
+    Nullable<BigInt>,
+    BigInt,
+    BigInt,
+    BigInt,
+    Nullable<Instant>,
+    Nullable<Instant>,
+);
 
 #[async_trait]
 impl DeliveryQueue for SqliteStore {
@@ -116,6 +125,16 @@ impl DeliveryQueue for SqliteStore {
             Ok(retried(changed, found))
         };
         self.transaction(retry).await
+    }
+
+    async fn bring_forward(&self, now: OffsetDateTime, limit: usize) -> Result<usize, StoreError> {
+        let bring_forward = move |connection: &mut SqliteConnection| {
+            let far = far_mails(now).limit(row_limit(limit));
+            let far: Vec<i64> = far.load(connection)?;
+            let far = deliveries::table.filter(deliveries::id.eq_any(far));
+            Ok(diesel::update(far).set(deliveries::due_at.eq(Utc(now))).execute(connection)?)
+        };
+        self.transaction(bring_forward).await
     }
 
     async fn stats(&self) -> Result<QueueStats, StoreError> {

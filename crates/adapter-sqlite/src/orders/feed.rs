@@ -10,6 +10,7 @@ use diesel::{
 };
 use domain::{
     api_key::Owner,
+    installation::is_same_database,
     order::{
         OrderId,
         feed::{FeedChange, FeedCursor, FeedPage, FeedRead},
@@ -91,7 +92,7 @@ fn next_epoch(
 ) -> Result<Option<EpochRow>, Failure> {
     let last = order_feed_epochs::table.order(order_feed_epochs::epoch.desc());
     let last: Option<EpochRow> = last.select(EpochRow::as_select()).first(connection).optional()?;
-    if last.as_ref().is_some_and(|last| last.database == database) {
+    if last.as_ref().is_some_and(|last| is_same_database(&last.database, &database)) {
         return Ok(None);
     }
     let FeedCursor { created, changed, .. } = now(connection)?;

@@ -28,9 +28,10 @@ use sql_rows::{
     schema::{webhook_deliveries, webhook_endpoints},
     webhook_deliveries::{
         DueAgain, NewWebhookRow, WEBHOOK_STATS, WebhookDeliveryRow, deliveries_of,
-        deliveries_with_endpoints, is_known, readable_page, unleased_webhook, waits, webhook_stats,
+        deliveries_with_endpoints, far_webhooks, is_known, readable_page, unleased_webhook, waits,
+        webhook_stats,
     },
-    webhook_endpoints::{EndpointRow, endpoint_of},
+    webhook_endpoints::{EndpointRow, endpoint_of, far_endpoints},
 };
 use time::{Duration, OffsetDateTime};
 
@@ -40,6 +41,9 @@ use super::{
     settle::settle,
 };
 use crate::{failure::Failure, store::SqliteStore};
+
+/// The types of [`WEBHOOK_STATS`].
+type WebhookStatsTypes = (BigInt, Nullable<Instant>, BigInt, BigInt, Nullable<Instant>);
 
 #[async_trait]
 impl WebhookQueue for SqliteStore {
@@ -181,8 +185,12 @@ impl WebhookQueue for SqliteStore {
         Ok(endpoints.into_iter().flatten().chain(others).take(limit).collect())
     }
 
+    async fn bring_forward(&self, now: OffsetDateTime, limit: usize) -> Result<usize, StoreError> {
+        self.transaction(move |connection| bring_forward(connection, now, limit)).await
+    }
+
     async fn stats(&self) -> Result<WebhookStats, StoreError> {
-        let stats = sql::<(BigInt, Nullable<Instant>, BigInt, BigInt)>(WEBHOOK_STATS);
+        let stats = sql::<WebhookStatsTypes>(WEBHOOK_STATS);
         self.read(move |connection| Ok(webhook_stats(stats.get_result(connection)?))).await
     }
 
@@ -206,6 +214,21 @@ pub(crate) fn forget(
     let oldest: Vec<i64> = oldest.get_results(connection)?;
     let oldest = webhook_deliveries::table.filter(webhook_deliveries::id.eq_any(oldest));
     Ok(diesel::delete(oldest).execute(connection)?)
+}
+
+fn bring_forward(
+    connection: &mut SqliteConnection,
+    now: OffsetDateTime,
+    limit: usize,
+) -> Result<usize, Failure> {
+    let far = far_webhooks(now).limit(row_limit(limit));
+    let far: Vec<(i64, i64)> = far.get_results(connection)?;
+    let (far, mut endpoints): (Vec<i64>, Vec<i64>) = far.into_iter().unzip();
+    let idle = far_endpoints(now).limit(row_limit(limit));
+    endpoints.extend(idle.get_results::<i64>(connection)?);
+    wake(connection, &endpoints, Utc(now))?;
+    let far = webhook_deliveries::table.filter(webhook_deliveries::id.eq_any(far));
+    Ok(diesel::update(far).set(webhook_deliveries::due_at.eq(Utc(now))).execute(connection)?)
 }
 
 fn page(

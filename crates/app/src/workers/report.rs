@@ -6,7 +6,7 @@ use domain::{
     ports::{NoticeOutcome, error_chain},
     use_cases::{
         accesses::watch_accesses::{AccessAlert, AccessStep},
-        deliveries::dispatch_events::Dispatched,
+        deliveries::{bring_forward::BroughtForward, dispatch_events::Dispatched},
         rejected::tell_rejected::RejectedMail,
         upkeep::fold_texts::KeptTexts,
         webhooks::watch_webhooks::WatchStep,
@@ -38,6 +38,18 @@ pub(super) fn kept_texts(kept: KeptTexts) {
             order_id = order_id.0,
             error = error_chain(&error),
             "the texts for searches of an order cannot be stored; a search finds it by its texts of before"
+        );
+    }
+}
+
+/// Reports deliveries that were put off for years.
+pub(super) fn brought_forward(BroughtForward { mails, webhooks }: BroughtForward) {
+    if mails > 0 || webhooks > 0 {
+        tracing::warn!(
+            mails,
+            webhooks,
+            "deliveries waited longer than any delay: a clock was ahead when they were put off; they are \
+             due now"
         );
     }
 }

@@ -4,7 +4,9 @@ use std::collections::HashSet;
 
 use domain::{
     api_key::ClientId,
-    delivery::{Audience, Delivery, DeliveryId, MailSubject, NewDelivery, Recipient, Settling},
+    delivery::{
+        Audience, Delivery, DeliveryId, FARTHEST_DUE, MailSubject, NewDelivery, Recipient, Settling,
+    },
     order::{EmailAddress, OrderId},
     ports::{
         Attempted, Begun, Dispatch, Lease, NewOrder, OrderUpdate, QueueStats, Retried, Settlement,
@@ -366,6 +368,7 @@ pub async fn stats_count_events_and_deliveries(storage: &Storage) {
         put_off: 0,
         put_off_order: None,
         oldest_created_at: Some(NOW + Duration::seconds(oldest)),
+        latest_due_at: Some(NOW + Duration::seconds(3)),
     };
     assert_eq!(storage.stats().await, QueueStats::default());
     for number in 0..4 {
@@ -389,6 +392,25 @@ pub async fn stats_count_events_and_deliveries(storage: &Storage) {
     storage.outbox.put_off(&[event.id], NOW + Duration::MINUTE).await.unwrap();
     let stats = storage.stats().await;
     assert_eq!((stats.put_off, stats.put_off_order), (1, Some(event.order_id)));
+}
+
+/// A clock was ahead when they were put off.
+pub async fn mails_that_wait_longer_than_any_delay_are_brought_forward(storage: &Storage) {
+    for number in 0..3 {
+        enqueue(storage, number, NOW).await;
+    }
+    let (latest, years) = (NOW + FARTHEST_DUE, NOW + Duration::days(3_650));
+    let leases = lease(storage, NOW, 10).await;
+    for (lease, due_at) in leases.iter().zip([latest, latest + MICROSECOND, years]) {
+        assert!(settle(storage, lease, retry_at(due_at)).await);
+    }
+    assert_eq!(storage.stats().await.latest_due_at, Some(years));
+    for (limit, brought) in [(1, 1), (10, 1), (10, 0)] {
+        assert_eq!(storage.queue.bring_forward(NOW, limit).await.unwrap(), brought);
+    }
+    assert_eq!(storage.stats().await.latest_due_at, Some(latest));
+    let due = lease(storage, NOW, 10).await;
+    assert_eq!(recipients(due.iter().map(|lease| &lease.delivery)), [1, 2].map(recipient));
 }
 
 /// Creates an order with one delivery to an address.

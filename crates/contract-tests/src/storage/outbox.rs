@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use domain::{
-    delivery::{Delivery, MailContent, MailSubject, NewDelivery, Settling},
+    delivery::{Delivery, FARTHEST_DUE, MailContent, MailSubject, NewDelivery, Settling},
     order::{Actor, OrderId, Refusal, event::MAX_NOTES_OF_A_MAIL},
     ports::{Dispatch, Event, EventId, NewOrder, OrderUpdate, Settlement, WriteError},
     webhook::EventType,
@@ -168,6 +168,18 @@ pub async fn event_put_off_is_passed(storage: &Storage) {
     assert_eq!(storage.outbox.events(until - MICROSECOND, 10).await.unwrap(), all[1..]);
     assert_eq!(storage.outbox.events(until, 10).await.unwrap(), all);
     assert_eq!(dispatch(storage, all[0].id, vec![delivery(1)]).await, 1);
+}
+
+/// By more than any delay.
+pub async fn event_that_a_clock_ahead_has_put_off_is_not_passed(storage: &Storage) {
+    create(storage, 1).await;
+    create(storage, 2).await;
+    let all = events(storage).await;
+    let latest = NOW + FARTHEST_DUE;
+    for (event, until) in [(&all[0], latest + MICROSECOND), (&all[1], latest)] {
+        storage.outbox.put_off(&[event.id], until).await.unwrap();
+    }
+    assert_eq!(events(storage).await, all[..1]);
 }
 
 /// A newer version of the program has written it.

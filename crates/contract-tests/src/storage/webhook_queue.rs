@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use domain::{
     api_key::{ClientId, Owner},
-    delivery::Settling,
+    delivery::{FARTHEST_DUE, Settling},
     ports::{
         Cursor, DeliveryPageQuery, Dispatch, EndpointEffect, NewWebhookDelivery, PartyAttempts,
         Retried, Settlement, WebhookLease, WebhookSlots,
@@ -177,6 +177,39 @@ pub async fn webhook_leased_by_a_clock_that_was_ahead_is_retried(storage: &Stora
     assert_eq!(storage.webhook_queue.retry(id, NOW).await.unwrap(), Retried::Due);
     assert_eq!(ids(&lease_webhooks(storage, NOW).await), [id]);
     assert_eq!(lease_webhooks(storage, NOW + MICROSECOND).await, []);
+}
+
+/// A clock was ahead when it was put off. Its endpoint is due with it.
+pub async fn webhook_that_waits_longer_than_any_delay_is_brought_forward(storage: &Storage) {
+    let (near, far) = (endpoint(storage).await, endpoint(storage).await);
+    let (latest, years) = (NOW + FARTHEST_DUE, NOW + Duration::days(3_650));
+    for endpoint in [near, far] {
+        add(storage, endpoint, NOW).await;
+    }
+    for lease in lease_webhooks(storage, NOW).await {
+        let due_at = if lease.delivery.endpoint == near { latest } else { years };
+        let again = Settlement::RetryAt { due_at, error: "status 500".to_owned() };
+        settle_webhook(storage, &lease, again, EndpointEffect::Failed, NOW).await;
+    }
+    let queue = &storage.webhook_queue;
+    assert_eq!(queue.stats().await.unwrap().latest_due_at, Some(years));
+    assert_eq!(lease_webhooks(storage, NOW).await, []);
+    for brought in [1, 0] {
+        assert_eq!(queue.bring_forward(NOW, 10).await.unwrap(), brought);
+    }
+    assert_eq!(queue.stats().await.unwrap().latest_due_at, Some(latest));
+    let due = lease_webhooks(storage, NOW).await;
+    assert_eq!((due.len(), count(&due, far)), (1, 1));
+}
+
+/// All that it has was leased then, so nothing else would wake it.
+pub async fn endpoint_that_a_clock_ahead_has_put_off_is_brought_forward(storage: &Storage) {
+    let endpoint = endpoint(storage).await;
+    let id = add(storage, endpoint, NOW).await;
+    assert_eq!(ids(&lease_webhooks(storage, NOW + Duration::days(365)).await), [id]);
+    assert_eq!(lease_webhooks(storage, NOW).await, []);
+    assert_eq!(storage.webhook_queue.bring_forward(NOW, 10).await.unwrap(), 0);
+    assert_eq!(ids(&lease_webhooks(storage, NOW).await), [id]);
 }
 
 /// Every delivery is leased by one.

@@ -21,7 +21,11 @@ impl Installations {
     /// is. A database of 0.1.0 has none.
     pub async fn begin(&self) -> Result<Option<CopiedDatabase>, StoreError> {
         let here = self.here().await?;
-        Ok(CopiedDatabase::of(self.repo.record_first(&here).await?, here))
+        let original = self.repo.record_first(&here).await?;
+        if here.completes(&original) {
+            self.repo.replace(&here).await?;
+        }
+        Ok(CopiedDatabase::of(original, here))
     }
 
     /// Returns the copy, if another installation is recorded. Writes nothing.
@@ -73,6 +77,18 @@ mod tests {
         let installations = installations(repo);
         assert_eq!(installations.begin().await.unwrap(), copy);
         assert_eq!(installations.copy().await.unwrap(), copy);
+    }
+
+    /// Since a newer kernel tells the birth of its file, for example.
+    #[tokio::test]
+    async fn more_of_the_database_is_recorded_when_it_is_known() {
+        let mut repo = MockInstallationRepo::new();
+        repo.expect_record_first().once().returning(|_| Ok(installation("here")));
+        repo.expect_database_identity().returning(|| Ok("here, born at 5".to_owned()));
+        let is_complete = |one: &Installation| *one == installation("here, born at 5");
+        repo.expect_replace().once().withf(is_complete).returning(|_| Ok(()));
+        let installations = Installations { repo: Arc::new(repo), documents: "bucket".to_owned() };
+        assert_eq!(installations.begin().await.unwrap(), None);
     }
 
     #[tokio::test]

@@ -9,6 +9,7 @@ use adapter_webhook::SealedSecrets;
 use anyhow::Context as _;
 use domain::{
     clock_watch,
+    delivery::FARTHEST_DUE,
     installation::{CopiedDatabase, SendsMessages},
     ports::{
         DatabaseTime, DatabaseTimes, DeliveryQueue, InstallationRepo, OrderAdmin, OrderRepo as _,
@@ -61,6 +62,7 @@ pub(super) async fn check(of: &Subject, found: &mut Findings) -> Result<(), Fail
     judge_secrets(&store, of, found).await;
     judge_webhooks(&store, found).await;
     judge_mails(&store, found).await;
+    judge_waits(&store, &store, of, found).await;
     judge_retention(&store, of, found).await;
     judge_copy(store, of, found).await;
     Ok(())
@@ -153,6 +155,36 @@ async fn judge_mails(queue: &dyn DeliveryQueue, found: &mut Findings) {
             format!("{} failed for good", counted(&failed, "mail")),
             "`notary-orders deliveries list --failed` says why; send them again with \
              `notary-orders deliveries retry --failed`",
+        );
+    }
+}
+
+/// Names deliveries that a clock which was ahead has put off.
+async fn judge_waits(
+    mails: &dyn DeliveryQueue,
+    webhooks: &dyn WebhookQueue,
+    of: &Subject,
+    found: &mut Findings,
+) {
+    let (Ok(mails), Ok(webhooks)) = (mails.stats().await, webhooks.stats().await) else { return };
+    let now = of.clock.now();
+    for (check, latest) in [("mail", mails.latest_due_at), ("webhooks", webhooks.latest_due_at)] {
+        if let Some(latest) = latest {
+            found.check = check;
+            judge_wait(latest - now, found);
+        }
+    }
+}
+
+fn judge_wait(longest: Duration, found: &mut Findings) {
+    if longest > FARTHEST_DUE {
+        found.warn(
+            format!(
+                "a delivery waits for {} hours more: a clock was ahead when it was put off",
+                longest.whole_hours()
+            ),
+            "A running service whose clock is right sends it within a minute; look at the check clock \
+             if it stays",
         );
     }
 }
@@ -315,6 +347,7 @@ async fn sqlite(path: &Path, of: &Subject, found: &mut Findings) -> Result<(), F
             judge_secrets(&store, of, found).await;
             judge_webhooks(&store, found).await;
             judge_mails(&store, found).await;
+            judge_waits(&store, &store, of, found).await;
             judge_retention(&store, of, found).await;
             judge_copy(store, of, found).await;
         }
@@ -506,6 +539,18 @@ mod tests {
             assert_eq!(found.levels(), [level], "{protection:?}");
             let advises = found.list[0].advice.as_ref().map(|it| it.contains("verify-full"));
             assert_eq!(advises.is_some_and(|it| it), level == Level::Warn);
+        }
+    }
+
+    #[test]
+    fn delivery_that_waits_longer_than_any_delay_is_named() {
+        for (longest, expected) in [
+            (Duration::days(-1), &[][..]),
+            (FARTHEST_DUE, &[]),
+            (FARTHEST_DUE + Duration::SECOND, &[Level::Warn]),
+            (Duration::days(10 * 365), &[Level::Warn]),
+        ] {
+            assert_eq!(levels(|found| judge_wait(longest, found)), expected, "{longest}");
         }
     }
 

@@ -18,7 +18,7 @@ use time::OffsetDateTime;
 use crate::{
     Unreadable, Utc,
     events::{read_change, stored_change},
-    instant::farthest,
+    instant::{farthest, farthest_due},
     party::{party_of, stored_party},
     schema::{orders, webhook_deliveries, webhook_endpoints},
     webhook_endpoints::TargetRow,
@@ -178,21 +178,24 @@ pub fn readable_page(page: Page<WebhookDeliveryRow>) -> Page<WebhookDelivery> {
 }
 
 /// The number of deliveries that wait for enabled endpoints, the oldest due of those that were not
-/// tried, and the numbers of deliveries that failed for good and of disabled endpoints.
+/// tried, the numbers of deliveries that failed for good and of disabled endpoints, and the latest attempt of those
+/// that wait.
 pub const WEBHOOK_STATS: &str = "SELECT count(*), \
         min(d.due_at) FILTER (WHERE failures = 0 AND e.failed_at IS NULL), \
         (SELECT count(*) FROM webhook_deliveries WHERE failed_at IS NOT NULL), \
-        (SELECT count(*) FROM webhook_endpoints WHERE disabled_at IS NOT NULL) \
+        (SELECT count(*) FROM webhook_endpoints WHERE disabled_at IS NOT NULL), \
+        max(d.due_at) \
     FROM webhook_deliveries AS d JOIN webhook_endpoints AS e ON e.id = d.endpoint_id \
     WHERE d.delivered_at IS NULL AND d.failed_at IS NULL AND e.disabled_at IS NULL";
 
 /// Returns the meaning of a row of [`WEBHOOK_STATS`].
-pub fn webhook_stats(row: (i64, Option<Utc>, i64, i64)) -> WebhookStats {
-    let (pending, untried, failed, disabled) = row;
+pub fn webhook_stats(row: (i64, Option<Utc>, i64, i64, Option<Utc>)) -> WebhookStats {
+    let (pending, untried, failed, disabled, latest) = row;
     WebhookStats {
         pending: pending.unsigned_abs(),
         failed: failed.unsigned_abs(),
         oldest_untried_at: untried.map(|at| at.0),
+        latest_due_at: latest.map(|at| at.0),
         disabled_endpoints: disabled.unsigned_abs(),
     }
 }
@@ -293,6 +296,17 @@ pub fn due_of(endpoint: i64, now: Utc) -> _ {
         .filter(is_free)
         .order((webhook_deliveries::due_at, webhook_deliveries::id))
         .select(webhook_deliveries::id)
+}
+
+/// Selects the pending deliveries that wait longer than any delay, with their endpoints.
+#[auto_type(no_type_alias)]
+pub fn far_webhooks(now: OffsetDateTime) -> _ {
+    let farthest: Utc = farthest_due(Utc(now));
+    let waits: is_waiting = is_waiting();
+    webhook_deliveries::table
+        .filter(waits)
+        .filter(webhook_deliveries::due_at.gt(farthest))
+        .select((webhook_deliveries::id, webhook_deliveries::endpoint_id))
 }
 
 /// Selects a delivery, unless a worker has leased it.

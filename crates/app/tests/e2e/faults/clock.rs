@@ -14,11 +14,13 @@ use crate::{
         CREATE, CREATE_WITH_DOCUMENTS, TestApp, created, deed, eventually, eventually_async,
         problem, service_process::ServiceProcess, settings,
     },
+    operators::doctor::report::Report,
     wiring::{Kind, Wiring, on_both_wirings},
 };
 
 on_both_wirings! {
     acknowledged_orders_survive_clock_changes,
+    mail_that_a_clock_ahead_has_put_off_is_named_and_leaves,
     clock_that_keeps_its_step_is_followed,
     key_stays_valid_while_a_clock_is_wrong,
     pending_mail_is_delivered_after_clock_change,
@@ -91,6 +93,7 @@ async fn acknowledged_orders_survive_clock_changes(kind: Kind) {
         created(app.order("F-5").await).await;
         all_sent(&app, 6).await;
         app.clock.advance(Duration::hours(2));
+        app.store_a_use().await;
         let app = app.restart(&[]).await;
         eventually(|| app.rows("uploads") == 0 && app.pending_mails() == 0).await;
         assert_eq!(app.documents(), vec![deed(); 2], "{step}");
@@ -118,11 +121,7 @@ async fn pending_mail_is_delivered_after_clock_change(kind: Kind) {
         let app = kind.app().await;
         app.wiring.break_mail();
         created(app.order("F-1").await).await;
-        eventually_async(async || {
-            let mails = app.storage().queue.list(false, 1).await.unwrap();
-            mails.first().is_some_and(|mail| mail.last_error.is_some())
-        })
-        .await;
+        first_attempt_failed(&app).await;
         app.clock.set(step);
         if app.wiring.has_server() {
             deliveries_wait(&app).await;
@@ -137,6 +136,33 @@ async fn pending_mail_is_delivered_after_clock_change(kind: Kind) {
         app.mails(1).await;
         eventually(|| app.pending_mails() == 0).await;
     }
+}
+
+async fn first_attempt_failed(app: &TestApp) {
+    eventually_async(async || {
+        let mails = app.storage().queue.list(false, 1).await.unwrap();
+        mails.first().is_some_and(|mail| mail.last_error.is_some())
+    })
+    .await;
+}
+
+async fn mail_that_a_clock_ahead_has_put_off_is_named_and_leaves(kind: Kind) {
+    let app = kind.app().await;
+    app.wiring.break_mail();
+    created(app.order("F-1").await).await;
+    first_attempt_failed(&app).await;
+    let (clock, key) = (app.clock.clone(), app.key.clone());
+    let wiring = app.stop().await;
+    let years = if wiring.has_server() { "interval '10 years'" } else { "315360000000000" };
+    wiring.execute(&format!("UPDATE deliveries SET due_at = due_at + {years}")).unwrap();
+    wiring.mend_mail();
+    let report = Report::on(&wiring, &[]);
+    assert!(report.found("warn", "mail").contains("a clock was ahead"), "{}", report.text);
+    // An attempt that the stop has ended may have left its lease.
+    clock.advance(LEASE);
+    let app = TestApp::start_on(wiring, clock, &[], Some(key)).await;
+    app.mails(1).await;
+    eventually(|| app.pending_mails() == 0).await;
 }
 
 async fn clock_that_keeps_its_step_is_followed(kind: Kind) {

@@ -57,6 +57,7 @@ async fn full_disk_loses_no_acknowledged_order() {
     // Mails that could not be written on the full disk are retried.
     app.clock.advance(time::Duration::hours(2));
     app.mails(acknowledged.len() + 1).await;
+    app.store_a_use().await;
     let app = app.restart(&[]).await;
     eventually(|| app.rows("uploads") == 0).await;
     assert_eq!(app.documents(), [deed()]);
@@ -87,6 +88,7 @@ async fn full_documents_disk_fails_only_uploads() {
     }
     app.assert_spool_empty();
     app.clock.advance(time::Duration::hours(2));
+    app.store_a_use().await;
     let app = app.restart(&[]).await;
     eventually(|| app.rows("uploads") == 0).await;
     assert_eq!((app.rows("orders"), app.documents()), (7, vec![deed(); 4]));

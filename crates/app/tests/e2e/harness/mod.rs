@@ -9,6 +9,7 @@ pub mod requests;
 pub mod scripted_server;
 pub mod service_process;
 pub mod small_disk;
+pub mod webhook_receiver;
 
 use std::{
     fmt::Debug,
@@ -138,6 +139,11 @@ impl TestApp {
         drop(api);
         service.stop().await;
         wiring
+    }
+
+    /// Stores something now. A start long after the newest stored instant erases nothing for an hour.
+    pub async fn store_a_use(&self) {
+        self.issue_key(None).await;
     }
 
     pub async fn issue_key(&self, signing_service: Option<i64>) -> String {

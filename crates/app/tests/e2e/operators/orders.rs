@@ -179,6 +179,7 @@ async fn erasure_by_age_spares_newer_orders(kind: Kind) {
     app.clock.advance(Duration::days(2));
     let recent = created(app.order_with_deed("NEW").await).await;
     app.mails(104).await;
+    service_process::issue_key(&app.wiring);
     let error = fail(&app.wiring, &["erase", "--older-than=30"]);
     assert!(error.contains("would erase 103 orders created before "), "{error}");
 
@@ -191,4 +192,21 @@ async fn erasure_by_age_spares_newer_orders(kind: Kind) {
     for wrong in [&["erase"][..], &["erase", "1", "--older-than=1"], &["erase", "--older-than=0"]] {
         fail(&app.wiring, wrong);
     }
+}
+
+/// The clock of the machine is 25 days ahead, and a file has no other.
+#[tokio::test(flavor = "multi_thread")]
+async fn age_of_an_order_in_a_file_ends_with_its_newest_row() {
+    let clock = clock_behind_system(Duration::days(35));
+    let app = TestApp::start_on(Wiring::embedded(), clock, &[], None).await;
+    created(app.order("OLD").await).await;
+    app.clock.advance(Duration::days(10));
+    created(app.order("NEW").await).await;
+    let erase = ["erase", "--older-than=30", "--yes"];
+    let report = run(&app.wiring, &erase);
+    assert!(report.starts_with("0 orders erased"), "{report}");
+    // The file is in use now, so the clock is right.
+    service_process::issue_key(&app.wiring);
+    let report = run(&app.wiring, &erase);
+    assert!(report.starts_with("1 order erased"), "{report}");
 }

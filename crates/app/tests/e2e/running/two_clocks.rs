@@ -3,16 +3,21 @@
 use std::sync::Arc;
 
 use contract_tests::fakes::ManualClock;
-use domain::{delivery::LEASE, ports::Clock as _};
+use domain::{
+    api_key::Scope, delivery::LEASE, document::ObjectKey, ports::Clock as _,
+    use_cases::keys::manage_keys::KeyTerms,
+};
+use serde_json::json;
 use time::Duration;
 
 use crate::{
-    harness::{TestApp, created, eventually, eventually_async},
+    harness::webhook_receiver::Receiver,
+    harness::{TestApp, WEBHOOKS, created, eventually, eventually_async},
     wiring::{Kind, Wiring, on_both_wirings},
 };
 
 on_both_wirings! {
-    start_with_a_clock_that_is_ahead_removes_no_access,
+    start_with_a_clock_that_is_ahead_removes_no_access_and_no_upload,
     accesses_have_the_time_of_now_after_a_clock_was_ahead,
 }
 
@@ -71,12 +76,47 @@ async fn instances_whose_clocks_differ_send_each_mail_once() {
     }
 }
 
+/// The second instance would take the lease of an attempt in progress for ended.
+#[tokio::test(flavor = "multi_thread")]
+async fn instances_whose_clocks_differ_send_each_webhook_once() {
+    for off in OFF {
+        let first = Kind::Production.app_with(&WEBHOOKS).await;
+        let scopes = Scope::ALL.into_iter().collect();
+        let key = first.issue_key_on(KeyTerms { scopes, ..KeyTerms::default() }).await;
+        let (client, receiver) = (first.as_key(&key), Receiver::holding());
+        let webhook = json!({ "url": receiver.url(), "events": ["order.created"] });
+        created(client.post("/api/webhooks").json(&webhook).send().await.unwrap()).await;
+        created(client.order("F-1").await).await;
+        eventually(|| receiver.received().len() == 1).await;
+
+        let database = first.clock.clone();
+        let clock = Arc::new(ManualClock::default());
+        clock.set(database.now() - clock.now() + off);
+        let stores = Wiring::on_database(first.wiring.servers().database_url());
+        // Its bucket is another, so it takes the database for a copy.
+        let flags = [&WEBHOOKS[..], &["--sends-messages=true"]].concat();
+        let second = TestApp::start_beside(stores, clock, database, &flags, Some(key)).await;
+        if off.abs() > Duration::MINUTE {
+            eventually_async(async || erasures_wait(&second).await).await;
+        }
+        created(second.order("F-2").await).await;
+        eventually(|| first.rows("webhook_deliveries") == 2).await;
+        receiver.answer();
+        let pending = "SELECT count(*) FROM webhook_deliveries WHERE delivered_at IS NULL";
+        eventually(|| first.wiring.lines(pending) == ["0"]).await;
+        let received: Vec<_> = receiver.received().into_values().collect();
+        assert_eq!(received, [1, 1], "{off}");
+    }
+}
+
 /// The clock of the database stays right, where there is one.
-async fn start_with_a_clock_that_is_ahead_removes_no_access(kind: Kind) {
+async fn start_with_a_clock_that_is_ahead_removes_no_access_and_no_upload(kind: Kind) {
     let app = kind.app().await;
     created(app.order("F-1").await).await;
     app.read("/api/order/1").await;
     eventually(|| app.rows("accesses") == 1).await;
+    let upload = ObjectKey::random(&operator::OsEntropy);
+    app.storage().uploads.record(&[upload], app.clock.now()).await.unwrap();
     let (key, database) = (Some(app.key.clone()), Arc::new(ManualClock::default()));
     let (mut wiring, clock) = (app.stop().await, Arc::new(ManualClock::default()));
     for ahead in [Duration::days(4 * 365), Duration::days(10 * 365)] {
@@ -86,7 +126,7 @@ async fn start_with_a_clock_that_is_ahead_removes_no_access(kind: Kind) {
         eventually_async(async || erasures_wait(&app).await).await;
         // The stop waits for the first step of each worker.
         wiring = app.stop().await;
-        assert_eq!(wiring.rows("accesses"), 1, "{ahead}");
+        assert_eq!((wiring.rows("accesses"), wiring.rows("uploads")), (1, 1), "{ahead}");
         clock.set(-ahead);
     }
 }

@@ -126,6 +126,8 @@ pub struct QueueStats {
     pub put_off_order: Option<OrderId>,
     /// Creation of the oldest event or pending delivery, without those that wait for the limit.
     pub oldest_created_at: Option<OffsetDateTime>,
+    /// Next attempt of the pending delivery that waits longest.
+    pub latest_due_at: Option<OffsetDateTime>,
 }
 
 /// Stores deliveries until they succeed. [`Outbox::dispatch`](super::Outbox::dispatch) adds them.
@@ -207,6 +209,11 @@ pub trait DeliveryQueue: Send + Sync {
 
     /// Makes a delivery due at `now` and resets its age and attempts, unless a worker has leased it.
     async fn retry(&self, id: DeliveryId, now: OffsetDateTime) -> Result<Retried, StoreError>;
+
+    /// Makes up to `limit` pending deliveries due at `now` that are due more than
+    /// [`FARTHEST_DUE`](crate::delivery::FARTHEST_DUE) later. Returns their number. May leave some that another worker
+    /// is changing.
+    async fn bring_forward(&self, now: OffsetDateTime, limit: usize) -> Result<usize, StoreError>;
 
     /// Returns the size of the queue and the outbox.
     async fn stats(&self) -> Result<QueueStats, StoreError>;

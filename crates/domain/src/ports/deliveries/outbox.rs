@@ -53,7 +53,8 @@ pub struct Dispatch {
 #[async_trait]
 pub trait Outbox: Send + Sync {
     /// Returns up to `limit` events, the oldest first. Leaves out those that are put off beyond
-    /// `now`. Another process may get the same events.
+    /// `now`, but by no more than [`FARTHEST_DUE`](crate::delivery::FARTHEST_DUE): a clock was ahead then. Another
+    /// process may get the same events.
     async fn events(&self, now: OffsetDateTime, limit: usize) -> Result<Vec<Event>, StoreError>;
 
     /// Removes events and adds their deliveries to the queues, in one atomic, durable step. The

@@ -211,6 +211,8 @@ pub struct WebhookStats {
     pub failed: u64,
     /// Event of the oldest pending delivery that was not attempted yet.
     pub oldest_untried_at: Option<OffsetDateTime>,
+    /// Next attempt of the pending delivery that waits longest.
+    pub latest_due_at: Option<OffsetDateTime>,
     /// Endpoints that are disabled, whatever the reason.
     pub disabled_endpoints: u64,
 }
@@ -317,6 +319,12 @@ pub trait WebhookQueue: Send + Sync {
     /// alone: endpoints with events that it does not know, and deliveries of such events. Returns at
     /// most `limit` of each.
     async fn unreadable(&self, limit: usize) -> Result<Vec<UnreadableRow>, StoreError>;
+
+    /// Makes up to `limit` pending deliveries due at `now` that are due more than
+    /// [`FARTHEST_DUE`](crate::delivery::FARTHEST_DUE) later, and their endpoints. Returns their number. May leave some
+    /// that another worker is changing. An endpoint that waits so long has something to do at `now`, too: a lease
+    /// of a clock that was ahead has put it off.
+    async fn bring_forward(&self, now: OffsetDateTime, limit: usize) -> Result<usize, StoreError>;
 
     /// Returns the number of deliveries.
     async fn stats(&self) -> Result<WebhookStats, StoreError>;

@@ -7,11 +7,11 @@ use anyhow::{Context as _, Result, bail, ensure};
 use clap::Args;
 use domain::{
     access::AccessKind,
-    clock_watch::TOLERATED,
+    clock_watch::{AGREED, TOLERATED},
     delivery::LONGEST_ATTEMPT,
     document::{ObjectKey, stored_count},
     order::OrderId,
-    ports::StoreError,
+    ports::{DatabaseTimes, StoreError},
     use_cases::{
         erase_orders::{EraseOrders, Erasure, NOTICED},
         upkeep::watch_clock::WatchedClock,
@@ -74,7 +74,7 @@ impl Operator {
             self.erase_order(id, yes).await?
         } else {
             let age = Duration::days(which.older_than.unwrap_or_default().into());
-            self.erase_older((self.clock.now() - age).truncate_to_second(), yes).await?
+            self.erase_older(self.created_before(age).await?, yes).await?
         };
         let Some(Erasure { orders, documents, left, held }) = erasure else {
             return print("nothing was erased\n");
@@ -153,15 +153,33 @@ impl Operator {
         Ok(Some(erasure))
     }
 
-    /// Returns `None` if the operator does not confirm.
-    async fn erase_older(&self, instant: OffsetDateTime, yes: bool) -> Result<Option<Erasure>> {
-        let newest = self.storage.time.times().await?.newest;
+    /// Returns the instant before which orders have an age. The clock of this machine may be ahead, and a file has no
+    /// other: ages are counted until its newest row, and the hour that a running service may have been idle.
+    async fn created_before(&self, age: Duration) -> Result<OffsetDateTime> {
+        let (DatabaseTimes { now: server, newest }, now) =
+            (self.storage.time.times().await?, self.clock.now());
+        let instant = (now - age).truncate_to_second();
+        let Some(newest) = newest else { return Ok(instant) };
         ensure!(
-            newest.is_none_or(|newest| newest >= instant),
+            newest >= instant,
             "everything in the database is older than {}: the clock of this machine may be ahead, so nothing was \
              erased. If it is right, erase the orders by their numbers",
             second(instant)
         );
+        let latest = newest.saturating_add(AGREED);
+        if server.is_some() || now <= latest {
+            return Ok(instant);
+        }
+        eprintln!(
+            "nothing was stored since {}, and the clock of this machine may be ahead: ages are counted \
+             until an hour later",
+            second(newest)
+        );
+        Ok((latest - age).truncate_to_second())
+    }
+
+    /// Returns `None` if the operator does not confirm.
+    async fn erase_older(&self, instant: OffsetDateTime, yes: bool) -> Result<Option<Erasure>> {
         let found = self.storage.admin.created_before(instant, OrderId(0), COUNTED + 1);
         let found = found.await?.len();
         let many = if found > COUNTED { "more than " } else { "" };

@@ -11,7 +11,7 @@ use sha2::{Digest as _, Sha256};
 use crate::{
     faults::crash::{
         clients::{Responses, TestOrder},
-        steps::Step,
+        steps::{CANCELLED, CREATED, DISPATCHER, News, Step},
     },
     harness::{Api, problem},
     wiring::Wiring,
@@ -37,7 +37,9 @@ pub struct Audit {
     incomplete: Vec<usize>,
     /// Objects without an order.
     orphans: Vec<String>,
-    without_mail: Vec<usize>,
+    /// News that have a mail.
+    told: BTreeSet<News>,
+    without_mail: Vec<News>,
     /// Orders with an acknowledged withdrawal whose bytes the sweeper has still to delete.
     readable: Vec<usize>,
     /// Orders that do not tell of each acknowledged step once: fields, history, notes and events.
@@ -60,7 +62,7 @@ impl Audit {
         let mut audit = Self::default();
         let orders = audit.orders(wiring, responses);
         audit.documents(wiring, responses, &orders);
-        audit.mails(wiring, &orders);
+        audit.mails(wiring, responses, &orders);
         audit.events(wiring, responses);
         audit.steps = responses.step_count();
         audit
@@ -157,34 +159,49 @@ impl Audit {
         self.orphans = objects.into_keys().collect();
     }
 
-    fn mails(&mut self, wiring: &Wiring, orders: &BTreeMap<usize, i64>) {
-        let mut delivered: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-        let mut of_creations: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    /// Checks that each news has one mail for each address, and nothing else has one. A mail may have been delivered
+    /// more than once.
+    fn mails(&mut self, wiring: &Wiring, responses: &Responses, orders: &BTreeMap<usize, i64>) {
+        let mut delivered: BTreeMap<News, BTreeSet<String>> = BTreeMap::new();
         let mails = wiring.mails();
         for mail in &mails {
             let header =
                 |name: &str| mail.lines().find_map(|line| line.strip_prefix(name)).unwrap();
-            let to = header("To: ").trim_matches(['<', '>']).to_owned();
-            let id = header("Message-ID: ").to_owned();
-            if header("Subject: ").starts_with("New order ") {
-                of_creations.entry(to.clone()).or_default().insert(id.clone());
+            let to = header("To: ").trim_matches(['<', '>']);
+            match news(header("Subject: "), to) {
+                Some(news) => {
+                    delivered.entry(news).or_default().insert(header("Message-ID: ").to_owned());
+                }
+                None => self.unexpected.push(format!("a mail to {to}: {}", header("Subject: "))),
             }
-            delivered.entry(to).or_default().insert(id);
         }
-        let composed_twice = of_creations.into_iter().filter(|(_, ids)| ids.len() > 1);
-        self.unexpected
-            .extend(composed_twice.map(|(to, _)| format!("two mails of one order to {to}")));
         self.mails = mails.len();
-        let mut contacts: Vec<String> = delivered.keys().cloned().collect();
-        contacts.retain(|to| !orders.keys().any(|number| TestOrder(*number).contact() == *to));
-        self.unexpected
-            .extend(contacts.iter().map(|to| format!("mail of a missing order to {to}")));
         self.repeated_mails = self.mails - delivered.values().map(BTreeSet::len).sum::<usize>();
-        self.without_mail = orders
-            .keys()
-            .copied()
-            .filter(|number| !delivered.contains_key(&TestOrder(*number).contact()))
-            .collect();
+        let composed_twice = delivered.iter().filter(|(_, ids)| ids.len() > 1);
+        let composed_twice = composed_twice.map(|(news, ids)| format!("{} of {news:?}", ids.len()));
+        self.unexpected.extend(composed_twice);
+        let has_service = responses.service_key.get().is_some();
+        let order = |number: &usize| {
+            let order = TestOrder(*number);
+            order.news_after(&responses.steps(order))
+        };
+        let expected = orders.keys().flat_map(order);
+        let expected = expected.filter(|((_, _, to), _)| has_service || to != DISPATCHER);
+        for (news, must) in expected {
+            let (number, subject, to) = &news;
+            // An address that knows an order must not keep its appointment.
+            let must = must
+                || subject == CANCELLED
+                    && delivered.contains_key(&(*number, CREATED.to_owned(), to.clone()));
+            if delivered.contains_key(&news) {
+                // The news of the creation is looked up again for the cancellation.
+                self.told.insert(news);
+            } else if must {
+                self.without_mail.push(news);
+            }
+        }
+        let others = delivered.into_keys().filter(|news| !self.told.contains(news));
+        self.unexpected.extend(others.map(|news| format!("a mail of {news:?}")));
     }
 
     /// Checks that each step has one event, and nothing else has one.
@@ -293,13 +310,20 @@ fn tells_of(read: &Value, order: TestOrder, steps: &[Step]) -> bool {
     };
     texts(list("history"), ["kind", "actor"]) == history
         && texts(list("notes"), ["author", "text"]) == order.notes_after(steps)
-        && read["order_status"] == if has(Step::Assign) { "ASSIGNED" } else { "NEW" }
+        && read["order_status"] == TestOrder::status_after(steps)
         && read["notary_id"] == json!(has(Step::Assign).then_some(notary))
         && read["details"]["signingDetailsFormData"].get("lender").and_then(Value::as_str)
             == has(Step::Change).then_some(lender.as_str())
         && withdrawn(list("documents")) == expected(&documents)
         && withdrawn(list("signed_documents")) == expected(&signed)
         && (!has(Step::Replace) || list("documents")[0]["replaced_by"] == documents.len() - 1)
+}
+
+/// Returns the news of a mail from its subject and its address.
+fn news(subject: &str, to: &str) -> Option<News> {
+    let (news, order) = subject.split_once(" F-")?;
+    let number = order.split(':').next()?.parse().ok()?;
+    Some((number, news.to_owned(), to.to_owned()))
 }
 
 fn hex_sha256(content: &[u8]) -> String {

@@ -1,13 +1,12 @@
 //! Kills the service at random moments under load. Each acknowledged order must then exist once and
 //! complete, with each acknowledged step of both sides once, and nothing else may be left. The receiver must have
-//! got each webhook, and each mail was composed once.
+//! got each webhook. Each news of an order was told to each of its addresses, by one mail that was composed once.
 //!
 //! `CRASH_ROUNDS` is the number of kills, `CRASH_SEED` repeats the moments of an earlier run.
 //! `just crash` runs hundreds of rounds.
 
 mod audit;
 pub mod clients;
-mod receiver;
 mod steps;
 
 use std::{
@@ -26,10 +25,10 @@ use crate::{
     faults::crash::{
         audit::Audit,
         clients::{Responses, start_clients, stop_clients},
-        receiver::Receiver,
-        steps::Step,
+        steps::{DISPATCHER, Step},
     },
     harness::service_process::{ServiceProcess, issue_key, notary_orders, run},
+    harness::webhook_receiver::Receiver,
     harness::{TestApp, WEBHOOKS, clock_behind_system, setting},
     wiring::{Kind, Wiring, on_both_wirings},
 };
@@ -39,7 +38,7 @@ on_both_wirings! {
 }
 
 /// Default number of rounds, by day and at night.
-const ROUNDS: [u32; 2] = [5, 50];
+const ROUNDS: [u32; 2] = [20, 50];
 const CLIENTS: usize = 8;
 /// The long duplicate window makes a repeat find its order even after a slow restart.
 pub const FLAGS: &[&str] =
@@ -125,6 +124,8 @@ async fn acknowledged_orders_survive_every_kill(kind: Kind) {
     let url = format!("--url={}", receiver.url());
     let endpoint = ["webhooks", "create", "--service=42", &url];
     run(&wiring, &[&endpoint[..], &events, &WEBHOOKS].concat());
+    let email = format!("--email={DISPATCHER}");
+    run(&wiring, &["services", "add", "42", "--name=Signings", &email]);
     let mut killer = Killer {
         wiring: &wiring,
         key: issue_key(&wiring),
