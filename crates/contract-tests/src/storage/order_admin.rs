@@ -411,11 +411,13 @@ pub async fn upload_in_progress_of_an_erased_order_is_condemned_and_counted(stor
     for (order, key) in [(id, &key), (other, &kept)] {
         // Changes no row: SQLite counts the rows of the last change, not of a read.
         storage.uploads.forget(from_ref(&late)).await.unwrap();
-        assert!(storage.uploads.record_for(order, from_ref(key), NOW).await.unwrap());
+        let recorded = storage.uploads.record_for(LIVE.party, order, from_ref(key), NOW).await;
+        assert!(recorded.unwrap());
     }
     assert_eq!(storage.admin.erase(id, NOW, None).await.unwrap(), ErasureOutcome::Erased(vec![]));
     for gone in [id, OrderId(i64::MAX)] {
-        assert!(!storage.uploads.record_for(gone, from_ref(&late), NOW).await.unwrap());
+        let recorded = storage.uploads.record_for(LIVE.party, gone, from_ref(&late), NOW).await;
+        assert!(!recorded.unwrap());
     }
     assert_eq!(remove_mails(storage, NOW).await, 1);
     assert_eq!(remove_mails(storage, NOW + LONGEST_ATTEMPT).await, 0);
