@@ -15,7 +15,7 @@ use crate::{
 
 /// Number of JSON bodies that are received at the same time. They hold at most 64 MiB.
 pub const JSON_BODIES: usize = 256;
-/// Number of JSON answers to reads that are made and sent at the same time.
+/// Number of JSON answers with records, to reads and changes, that are made and sent at the same time.
 pub const ANSWERS: usize = 256;
 /// Number of documents and archives that are sent at the same time. Each holds a block of 256 KiB.
 pub const DOWNLOADS: usize = 256;
