@@ -11,6 +11,7 @@ use domain::{
 use sql_rows::{
     Utc,
     deliveries::{HeldMail, ended_mails, free_mails},
+    order_changes::changes_with_reasons,
     orders::{
         change::{AgedOrderRow, OrderBeforeRow},
         erase::{ErasedOrder, ErasedRow},
@@ -119,7 +120,7 @@ async fn empty(
     for rows in pieces(rows) {
         diesel::insert_into(uploads::table).values(rows).execute(connection).await?;
     }
-    diesel::update(order_changes::table.filter(order_changes::order_id.eq_any(ids.to_vec())))
+    diesel::update(changes_with_reasons(ids.to_vec()))
         .set(order_changes::reason.eq(None::<String>))
         .execute(connection)
         .await?;

@@ -10,6 +10,7 @@ use domain::{
 use sql_rows::{
     Utc,
     deliveries::{HeldMail, ended_mails, free_mails},
+    order_changes::changes_with_reasons,
     orders::{
         change::{AgedOrderRow, OrderBeforeRow},
         erase::{ErasedOrder, ErasedRow},
@@ -107,7 +108,7 @@ fn empty(
     for rows in pieces(rows) {
         diesel::insert_into(uploads::table).values(rows).execute(connection)?;
     }
-    diesel::update(order_changes::table.filter(order_changes::order_id.eq_any(ids.to_vec())))
+    diesel::update(changes_with_reasons(ids.to_vec()))
         .set(order_changes::reason.eq(None::<String>))
         .execute(connection)?;
     diesel::update(order_notes::table.filter(order_notes::order_id.eq_any(ids.to_vec())))
