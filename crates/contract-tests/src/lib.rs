@@ -295,6 +295,7 @@ macro_rules! contract {
             other_orders_are_left_alone,
             document_is_added_or_the_order_erased_never_both,
             order_is_due_after_its_appointment_and_its_last_change, order_that_is_due_is_erased_once,
+            orders_with_long_histories_are_erased_in_steps,
             documents_that_are_due_are_withdrawn, order_on_hold_keeps_its_data,
             erasure_of_documents_does_not_prolong_the_retention_of_their_order, order_is_held_or_erased_never_both,
         );

@@ -6,7 +6,9 @@ use domain::{
     api_key::ClientId,
     delivery::{LONGEST_ATTEMPT, Settling},
     document::StoredDocument,
-    order::{Actor, ChangeKind, Due, OrderId, Refusal, Retained, StoredOrder},
+    order::{
+        Actor, ChangeKind, Due, OrderId, Refusal, Retained, StoredOrder, change::ERASED_ENTRIES,
+    },
     ports::{
         Changed, Dispatch, EndpointEffect, ErasedDue, ErasureOutcome, ListFilter, MaybeErased,
         NewOrder, NewWebhookDelivery, OrderFilter, QueueStats, Settlement, WriteError,
@@ -530,6 +532,18 @@ pub async fn order_that_is_due_is_erased_once(storage: &Storage) {
     assert!(matches!(storage.admin.order(held).await.unwrap(), Some(MaybeErased::Whole(_))));
     assert_eq!(erase_due(storage, far, &[old, held]).await, ErasedDue::default());
     assert_eq!(found(storage, far).await, []);
+}
+
+/// Other writes need not wait for several of them. What is left is due as before.
+pub async fn orders_with_long_histories_are_erased_in_steps(storage: &Storage) {
+    let ids = storage.create_all(["F-1", "F-2", "F-3"]).await;
+    for id in [ids[0], ids[1]] {
+        storage.other_system.count_entries(id, ERASED_ENTRIES).await;
+    }
+    let far = due(Retained::Orders, NOW + Duration::days(4_000));
+    assert_eq!(erase_due(storage, far, &ids).await.orders, [ids[0]]);
+    assert_eq!(found(storage, far).await, ids[1..]);
+    assert_eq!(erase_due(storage, far, &ids).await.orders, ids[1..]);
 }
 
 /// Their records stay. The retention of the order itself is not prolonged.
