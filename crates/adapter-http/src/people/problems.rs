@@ -11,6 +11,9 @@ use crate::respond::problem::{Problem, ProblemCode};
 /// Retry delay when an identity provider does not answer.
 const RETRY_PROVIDER_SECONDS: u64 = 5;
 
+/// Name of the policy of keys that admins issue.
+const ISSUED_KEYS: &str = "issued-keys";
+
 /// Reports something that this side does not have.
 fn unknown() -> Problem {
     let detail = "There is no such person, passkey or key on this side.";
@@ -156,6 +159,7 @@ impl From<KeyError> for Problem {
                 ProblemCode::KeyNotValid,
                 "The key is revoked or expired, and gets no successor. Issue a new key.",
             ),
+            KeyError::TooMany { retry_after } => Self::rate_limited(ISSUED_KEYS, retry_after),
             KeyError::Store(error) => error.into(),
         }
     }
