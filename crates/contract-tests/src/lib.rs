@@ -131,6 +131,7 @@ macro_rules! contract {
             first_person_is_invited_once,
             invitation_is_accepted_once, other_invitations_are_refused,
             invitations_end_with_the_rights_of_their_issuer, open_invitations_of_a_side_are_limited,
+            admin_issues_few_invitations_a_day,
             credential_and_identity_belong_to_one_person, identity_is_issuer_and_subject,
             passkey_is_found_by_its_credential, sign_in_replaces_the_state_of_its_passkey_once,
             last_way_to_sign_in_stays, person_is_found_as_changed, disabling_ends_sessions,

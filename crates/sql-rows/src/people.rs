@@ -10,7 +10,7 @@ use domain::{
         TokenHash, UserHandle,
     },
 };
-use time::OffsetDateTime;
+use time::{Duration, OffsetDateTime};
 
 use crate::{
     OneOf, Unreadable, Utc, digest,
@@ -266,6 +266,15 @@ pub fn invitations_of(party: Party, at: OffsetDateTime) -> _ {
             .and(invitations::withdrawn_at.is_null())
             .and(invitations::expires_at.gt(at)),
     )
+}
+
+/// Selects the invitations that an admin has issued within a day, whatever became of them.
+#[auto_type(no_type_alias)]
+pub fn invitations_of_day(admin: PersonId, now: OffsetDateTime) -> _ {
+    let admin: i64 = admin.0;
+    let since: Utc = Utc(now.saturating_sub(Duration::DAY));
+    invitations::table
+        .filter(invitations::issued_by.eq(admin).and(invitations::created_at.gt(since)))
 }
 
 /// Selects the invitation of a token.

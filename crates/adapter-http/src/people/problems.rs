@@ -1,7 +1,10 @@
 //! The problem responses of requests about people, their sign-ins and their keys.
 
 use domain::{
-    person::{InvitationFault, MAX_OPEN_INVITATIONS, MAX_PASSKEYS, NoAdmin, PersonRefusal},
+    person::{
+        InvitationFault, MAX_INVITATIONS_A_DAY, MAX_OPEN_INVITATIONS, MAX_PASSKEYS, NoAdmin,
+        PersonRefusal,
+    },
     ports::{LoginError, PersonError},
     use_cases::{keys::manage_keys::KeyError, people::sign_in::SignInError},
 };
@@ -92,7 +95,8 @@ impl From<PersonRefusal> for Problem {
             PersonRefusal::TooManyInvitations => Self::new(
                 ProblemCode::TooManyInvitations,
                 format!(
-                    "A side has up to {MAX_OPEN_INVITATIONS} open invitations. Withdraw one first."
+                    "A side has up to {MAX_OPEN_INVITATIONS} open invitations, and an admin issues up to \
+                     {MAX_INVITATIONS_A_DAY} within a day. Withdraw one, or try again tomorrow."
                 ),
             ),
             PersonRefusal::Invitation(fault) => fault.into(),
