@@ -243,12 +243,11 @@ pub fn issued_invitations(admin: PersonId) -> _ {
 /// Selects the invitations of people that can be accepted at an instant.
 #[auto_type(no_type_alias)]
 pub fn acceptable_invitations(people: &[PersonId], at: OffsetDateTime) -> _ {
-    let people: Vec<i64> = numbers(people);
+    let invited: OneOf<i64> = OneOf::new("invitations.person_id", numbers(people));
     let at: Utc = Utc(at);
-    invitations::table.filter(
-        invitations::person_id
-            .eq_any(people)
-            .and(invitations::used_at.is_null())
+    invitations::table.filter(invited).filter(
+        invitations::used_at
+            .is_null()
             .and(invitations::withdrawn_at.is_null())
             .and(invitations::expires_at.gt(at)),
     )
