@@ -49,6 +49,8 @@ impl Pool {
     pub(crate) fn new(server: Server, size: usize) -> Result<Self, deadpool::BuildError> {
         let (runtime, limits) = (Handle::current(), server.limits);
         let (reads, changes) = ((size / 2).max(1), (size / 4).max(1));
+        // As many as leave a place to others: a client that changes much is held up little by its share.
+        let of_client = (changes - changes.div_ceil(4)).max(1);
         let mut config = ManagerConfig::default();
         // Checking each connection before its use would cost a round trip.
         config.recycling_method = RecyclingMethod::Fast;
@@ -71,7 +73,7 @@ impl Pool {
             connections: deadpool::Pool::builder(manager).max_size(size).build()?,
             server,
             reads: Arc::new(Permits::new(reads, reads)),
-            changes: Arc::new(Permits::of_slow_calls(changes)),
+            changes: Arc::new(Permits::new(changes, of_client)),
             runtime,
             limits,
         })
@@ -101,7 +103,7 @@ impl Pool {
 
     /// Runs `work`, which changes an order, in a transaction that waits only shortly for locks. Runs it
     /// again after a conflict with other transactions. Such calls use at most a quarter of the
-    /// connections, and those of one client at most half of these. `None` is for no client.
+    /// connections, and those of one client leave a quarter of these to others. `None` is for no client.
     pub(crate) async fn change_in_transaction<T>(
         &self,
         party: Option<Party>,

@@ -20,17 +20,11 @@ pub struct Permits {
 }
 
 impl Permits {
-    /// Permits `max`, of which a client has at most `of_client`.
+    /// Permits `max`, of which a client has at most `of_client`. If these are all, clients take turns.
     pub fn new(max: usize, of_client: usize) -> Self {
         let max = max.min(Semaphore::MAX_PERMITS);
         let all = Arc::new(Semaphore::new(max));
         Self { all, max, of_client: of_client.min(max), parties: Mutex::default() }
-    }
-
-    /// Permits `max` slow calls of the database at the same time. A client has at most half of them. If there is
-    /// one only, clients take turns.
-    pub fn of_slow_calls(max: usize) -> Self {
-        Self::new(max, max.div_ceil(2))
     }
 
     /// Returns the number of permits that are taken.
@@ -112,7 +106,7 @@ mod tests {
 
     #[test]
     fn client_leaves_its_rest_to_others() {
-        let permits = Permits::of_slow_calls(4);
+        let permits = Permits::new(4, 2);
         let [mut first, mut same, mut other] = [1, 1, 2].map(|number| permits.of(client(number)));
         assert!(first.try_take(2) && !same.try_take(1) && other.try_take(2));
         assert_eq!((permits.used(), first.count(), same.count()), (4, 2, 0));
@@ -122,7 +116,7 @@ mod tests {
 
     #[test]
     fn calls_for_no_client_use_what_is_free() {
-        let permits = Permits::of_slow_calls(4);
+        let permits = Permits::new(4, 2);
         let (mut client, mut worker) = (permits.of(client(1)), permits.of_no_client());
         assert!(client.try_take(1) && !worker.try_take(4) && worker.try_take(3));
         drop(worker);

@@ -56,9 +56,10 @@ impl Shares {
         Self::new(max, max.div_ceil(4))
     }
 
-    /// Permits `max` reads that walk through many orders at the same time.
+    /// Permits `max` reads that walk through many orders at the same time. A client has at most half of them.
+    /// If there is one only, clients take turns.
     pub fn of_walks(max: usize) -> Self {
-        Self(Permits::of_slow_calls(max))
+        Self::new(max, max.div_ceil(2))
     }
 
     /// Returns the number of permits that are taken.
