@@ -1,8 +1,10 @@
 # syntax=docker/dockerfile:1
 
+FROM rust:1.95.0-alpine@sha256:606fd313a0f49743ee2a7bd49a0914bab7deedb12791f3a846a34a4711db7ed2 AS toolchain
+
 # Compiles the static program. A release has compiled it already, for both architectures, and replaces
 # this stage with a folder of the same layout: scripts/release/image.sh.
-FROM rust:1.95.0-alpine@sha256:606fd313a0f49743ee2a7bd49a0914bab7deedb12791f3a846a34a4711db7ed2 AS program
+FROM toolchain AS program
 ARG TARGETARCH
 WORKDIR /src
 COPY . .
@@ -17,8 +19,8 @@ FROM scratch
 ARG TARGETARCH
 LABEL org.opencontainers.image.title="notary-orders" \
       org.opencontainers.image.licenses="MIT OR Apache-2.0"
-# The root certificates of TLS.
-COPY --from=alpine:3.22 /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
+# The root certificates of TLS, from an image whose digest is known.
+COPY --from=toolchain /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
 COPY --from=program /${TARGETARCH}/*LICEN* /usr/share/doc/notary-orders/
 COPY --from=program /${TARGETARCH}/notary-orders /usr/local/bin/
 

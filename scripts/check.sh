@@ -16,6 +16,7 @@ cargo clippy --workspace --all-targets --all-features --locked -- -D warnings
 step tests
 cargo test --locked --quiet \
     --package notary-orders-domain \
+    --package notary-orders-permits \
     --package notary-orders-contract-tests \
     --package notary-orders-adapter-sqlite \
     --package notary-orders-adapter-object-store \

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use actix_web::{http::Method, test::TestRequest};
-use contract_tests::samples::{new_order, stored};
+use contract_tests::samples::{minimal_request, new_order, stored};
 use domain::{
     access::{Access, AccessActor, AccessFacts, AccessKind},
     api_key::{ApiKeyId, ClientId, NewApiKey, Party, Rate, Scope},
@@ -56,6 +56,29 @@ async fn each_read_waits_for_a_permit_of_its_client() {
         assert_eq!(answer.headers.get("retry-after").unwrap(), "5", "{path}");
     }
     drop(held);
+}
+
+/// Its answer may be long, and its client may read it slowly.
+#[actix_web::test]
+async fn each_change_with_a_record_in_its_answer_waits_for_a_permit_of_its_client() {
+    tokio::time::pause();
+    let order = minimal_request();
+    for (method, path, body) in [
+        (Method::PUT, "/api/order?file_number=F-1", order.clone()),
+        (Method::PUT, "/api/order/7", order),
+        (Method::PATCH, "/api/order/7", json!({ "order_status": "ASSIGNED" })),
+        (Method::POST, "/api/order/7/cancel", json!({})),
+        (Method::POST, "/api/order/7/notes", json!({ "text": "Gate code 4711" })),
+    ] {
+        // The mocks have no expectations: nothing is changed.
+        let ports = Ports::with_key(|key| key.scopes = Scope::ALL.into_iter().collect());
+        let (api, held) = without_permits(ports);
+        let request = TestApi::post(path).method(method.clone()).set_json(body);
+        let answer = api.send(request).await;
+        answer.problem(503, "unavailable");
+        assert_eq!(answer.headers.get("retry-after").unwrap(), "5", "{method} {path}");
+        drop(held);
+    }
 }
 
 #[actix_web::test]

@@ -105,7 +105,7 @@ pub struct Api {
     pub json_bodies: Shares,
     /// Limits how many forms are received and stored at the same time.
     pub uploads: Shares,
-    /// Limits how many JSON answers to reads are made and sent at the same time.
+    /// Limits how many JSON answers with records, to reads and changes, are made and sent at the same time.
     pub answers: Shares,
     /// Limits how many documents and archives are sent at the same time.
     pub downloads: Shares,

@@ -8,12 +8,13 @@ use diesel_async::{
     methods::{ExecuteDsl, LoadQuery},
     pooled_connection::{AsyncDieselConnectionManager, ManagerConfig, RecyclingMethod, deadpool},
 };
+use domain::api_key::Party;
 use futures_util::{FutureExt as _, TryFutureExt as _};
+use permits::{Permits, Share};
 use scopeguard::ScopeGuard;
 use sql_rows::Unreadable;
 use tokio::{
     runtime::Handle,
-    sync::{OwnedSemaphorePermit, Semaphore},
     task::JoinSet,
     time::{Instant, timeout, timeout_at},
 };
@@ -34,9 +35,9 @@ pub(crate) struct Pool {
     pub(crate) connections: deadpool::Pool<AsyncPgConnection>,
     server: Server,
     /// Leaves connections to other calls while reads are slow.
-    pub(crate) reads: Arc<Semaphore>,
-    /// Leaves connections to other calls while other systems lock orders.
-    pub(crate) changes: Arc<Semaphore>,
+    pub(crate) reads: Arc<Permits>,
+    /// Leaves connections to other calls, and to changes of other clients, while other systems lock orders.
+    pub(crate) changes: Arc<Permits>,
     /// Runs connections and batches to their end. The runtimes of requests end earlier than that of
     /// the deliveries.
     pub(crate) runtime: Handle,
@@ -47,6 +48,9 @@ impl Pool {
     /// Makes an empty pool of up to `size` connections. Must be called within a runtime.
     pub(crate) fn new(server: Server, size: usize) -> Result<Self, deadpool::BuildError> {
         let (runtime, limits) = (Handle::current(), server.limits);
+        let (reads, changes) = ((size / 2).max(1), (size / 4).max(1));
+        // As many as leave a place to others: a client that changes much is held up little by its share.
+        let of_client = (changes - changes.div_ceil(4)).max(1);
         let mut config = ManagerConfig::default();
         // Checking each connection before its use would cost a round trip.
         config.recycling_method = RecyclingMethod::Fast;
@@ -68,8 +72,8 @@ impl Pool {
         Ok(Self {
             connections: deadpool::Pool::builder(manager).max_size(size).build()?,
             server,
-            reads: Arc::new(Semaphore::new((size / 2).max(1))),
-            changes: Arc::new(Semaphore::new((size / 4).max(1))),
+            reads: Arc::new(Permits::new(reads, reads)),
+            changes: Arc::new(Permits::new(changes, of_client)),
             runtime,
             limits,
         })
@@ -91,7 +95,7 @@ impl Pool {
         &self,
         work: impl AsyncFnOnce(&mut AsyncPgConnection) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        let mut connection = self.acquire_within(&self.reads).await?;
+        let mut connection = self.acquire_within(self.reads.of_no_client()).await?;
         connection.held.reads_on = Some(self.server.clone());
         let deadline = connection.deadline;
         connection.run(async |connection| until(deadline, work(connection)).await).await
@@ -99,12 +103,15 @@ impl Pool {
 
     /// Runs `work`, which changes an order, in a transaction that waits only shortly for locks. Runs it
     /// again after a conflict with other transactions. Such calls use at most a quarter of the
-    /// connections.
+    /// connections, and those of one client leave a quarter of these to others. `None` is for no client.
     pub(crate) async fn change_in_transaction<T>(
         &self,
+        party: Option<Party>,
         work: impl AsyncFn(&mut AsyncPgConnection) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        let connection = self.acquire_within(&self.changes).await?;
+        let no_client = || self.changes.of_no_client();
+        let share = party.map_or_else(no_client, |party| self.changes.of(party));
+        let connection = self.acquire_within(share).await?;
         let deadline = connection.deadline;
         let begin = self.limits.begin_change();
         let change = async |connection: &mut AsyncPgConnection| {
@@ -123,9 +130,10 @@ impl Pool {
     /// statement sets its own time limit of locks.
     pub(crate) async fn change_by_statement<T>(
         &self,
+        party: Party,
         statement: impl AsyncFn(&mut AsyncPgConnection) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        let connection = self.acquire_within(&self.changes).await?;
+        let connection = self.acquire_within(self.changes.of(party)).await?;
         let deadline = connection.deadline;
         let change = async |connection: &mut AsyncPgConnection| {
             for _ in 1..CHANGE_ATTEMPTS {
@@ -178,14 +186,14 @@ impl Pool {
         write(self.acquire(Instant::now()).await?, statement).await
     }
 
-    /// Gets a connection for a call of a kind that may use only some of the connections.
-    async fn acquire_within(&self, kind: &Arc<Semaphore>) -> Result<PooledConnection<'_>, Failure> {
+    /// Gets a connection for a call of a kind that may use only some of the connections. The call waits for a
+    /// permit of its share.
+    async fn acquire_within(&self, mut share: Share) -> Result<PooledConnection<'_>, Failure> {
         let began = Instant::now();
-        let permit =
-            timeout_at(began + self.limits.acquire, Arc::clone(kind).acquire_owned()).await;
-        let permit = permit.map_err(|_| Failure::Timeout)?;
+        let taken = timeout_at(began + self.limits.acquire, share.take()).await;
+        taken.map_err(|_| Failure::Timeout)?.map_err(|_| Failure::Lost)?;
         let mut connection = self.acquire(began).await?;
-        connection.held.permit = permit.ok();
+        connection.held.permit = Some(share);
         Ok(connection)
     }
 
@@ -204,7 +212,7 @@ impl Pool {
 struct Held {
     connection: deadpool::Object<AsyncPgConnection>,
     /// Of a call that may use only some of the connections.
-    permit: Option<OwnedSemaphorePermit>,
+    permit: Option<Share>,
     /// The server, if the call only reads.
     reads_on: Option<Server>,
     runtime: Handle,

@@ -131,6 +131,7 @@ macro_rules! contract {
             first_person_is_invited_once,
             invitation_is_accepted_once, other_invitations_are_refused,
             invitations_end_with_the_rights_of_their_issuer, open_invitations_of_a_side_are_limited,
+            admin_issues_few_invitations_a_day,
             credential_and_identity_belong_to_one_person, identity_is_issuer_and_subject,
             passkey_is_found_by_its_credential, sign_in_replaces_the_state_of_its_passkey_once,
             last_way_to_sign_in_stays, person_is_found_as_changed, disabling_ends_sessions,
@@ -300,6 +301,7 @@ macro_rules! contract {
             other_orders_are_left_alone,
             document_is_added_or_the_order_erased_never_both,
             order_is_due_after_its_appointment_and_its_last_change, order_that_is_due_is_erased_once,
+            orders_with_long_histories_are_erased_in_steps,
             documents_that_are_due_are_withdrawn, order_on_hold_keeps_its_data,
             erasure_of_documents_does_not_prolong_the_retention_of_their_order, order_is_held_or_erased_never_both,
         );

@@ -22,6 +22,9 @@ pub trait OtherSystem: Send + Sync {
     /// Adds a copy of an order with another status, that does not hold the file number.
     async fn copy_order(&self, id: OrderId, status: &'static str);
 
+    /// Makes the history of an order count this many entries.
+    async fn count_entries(&self, id: OrderId, entries: i64);
+
     /// Writes what a search looks at as version 0.1.0 does: one text, and nothing of any-time appointments and
     /// notaries.
     async fn write_as_first_version(&self, id: OrderId, search_text: &'static str);

@@ -58,6 +58,10 @@ impl<Sql: Fn(&str) -> Vec<String> + Send + Sync> OtherSystem for SqlTables<Sql> 
         ));
     }
 
+    async fn count_entries(&self, id: OrderId, entries: i64) {
+        self.update(id, &format!("changes = {entries}"));
+    }
+
     async fn write_as_first_version(&self, id: OrderId, search_text: &'static str) {
         let set =
             format!("search_text = '{search_text}', day_starts_at = NULL, notary_text = NULL");

@@ -218,8 +218,10 @@ pub enum PersonRefusal {
     /// The person has [`MAX_PASSKEYS`] passkeys.
     #[error("a person has up to {MAX_PASSKEYS} passkeys")]
     TooManyPasskeys,
-    /// The side has [`MAX_OPEN_INVITATIONS`] open invitations.
-    #[error("a side has up to {MAX_OPEN_INVITATIONS} open invitations")]
+    /// The side has [`MAX_OPEN_INVITATIONS`] open invitations, or the admin has issued [`MAX_INVITATIONS_A_DAY`].
+    #[error(
+        "a side has up to {MAX_OPEN_INVITATIONS} open invitations, {MAX_INVITATIONS_A_DAY} of an admin a day"
+    )]
     TooManyInvitations,
     /// The invitation cannot be accepted.
     #[error(transparent)]

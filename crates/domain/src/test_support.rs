@@ -95,7 +95,7 @@ impl Mocks {
             seen.lock().unwrap().extend_from_slice(keys);
             Ok(())
         });
-        self.uploads.expect_record_for().times(..=1).returning(move |_, keys, _| {
+        self.uploads.expect_record_for().times(..=1).returning(move |_, _, keys, _| {
             seen_for.lock().unwrap().extend_from_slice(keys);
             Ok(true)
         });

@@ -71,6 +71,14 @@ pub fn history_after(order: OrderId, entry: i64, limit: usize) -> _ {
         .limit(limit)
 }
 
+/// Selects the entries of orders that have a reason, to erase it. A history may be long, and few entries have one.
+#[auto_type(no_type_alias)]
+pub fn changes_with_reasons(orders: Vec<i64>) -> _ {
+    order_changes::table
+        .filter(order_changes::order_id.eq_any(orders))
+        .filter(order_changes::reason.is_not_null())
+}
+
 /// Returns a page of the history of an order that was created at an instant, and by whom. `rows` are those that
 /// [`history_before`] or [`history_after`] selects from the cursor on.
 pub fn history_page(

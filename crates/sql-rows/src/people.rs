@@ -10,7 +10,7 @@ use domain::{
         TokenHash, UserHandle,
     },
 };
-use time::OffsetDateTime;
+use time::{Duration, OffsetDateTime};
 
 use crate::{
     OneOf, Unreadable, Utc, digest,
@@ -243,12 +243,11 @@ pub fn issued_invitations(admin: PersonId) -> _ {
 /// Selects the invitations of people that can be accepted at an instant.
 #[auto_type(no_type_alias)]
 pub fn acceptable_invitations(people: &[PersonId], at: OffsetDateTime) -> _ {
-    let people: Vec<i64> = numbers(people);
+    let invited: OneOf<i64> = OneOf::new("invitations.person_id", numbers(people));
     let at: Utc = Utc(at);
-    invitations::table.filter(
-        invitations::person_id
-            .eq_any(people)
-            .and(invitations::used_at.is_null())
+    invitations::table.filter(invited).filter(
+        invitations::used_at
+            .is_null()
             .and(invitations::withdrawn_at.is_null())
             .and(invitations::expires_at.gt(at)),
     )
@@ -266,6 +265,15 @@ pub fn invitations_of(party: Party, at: OffsetDateTime) -> _ {
             .and(invitations::withdrawn_at.is_null())
             .and(invitations::expires_at.gt(at)),
     )
+}
+
+/// Selects the invitations that an admin has issued within a day, whatever became of them.
+#[auto_type(no_type_alias)]
+pub fn invitations_of_day(admin: PersonId, now: OffsetDateTime) -> _ {
+    let admin: i64 = admin.0;
+    let since: Utc = Utc(now.saturating_sub(Duration::DAY));
+    invitations::table
+        .filter(invitations::issued_by.eq(admin).and(invitations::created_at.gt(since)))
 }
 
 /// Selects the invitation of a token.

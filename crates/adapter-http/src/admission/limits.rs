@@ -1,17 +1,12 @@
-//! Limits of what requests hold at the same time. A permit is free again when it is dropped.
+//! Limits of what requests hold at the same time.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::time::Duration;
 
 use actix_web::{HttpMessage as _, HttpRequest};
 use domain::api_key::Party;
-use tokio::{
-    sync::{AcquireError, Semaphore},
-    time::timeout,
-};
+use permits::Permits;
+pub(crate) use permits::Share;
+use tokio::time::timeout;
 
 use crate::{
     request::notes::note,
@@ -20,7 +15,7 @@ use crate::{
 
 /// Number of JSON bodies that are received at the same time. They hold at most 64 MiB.
 pub const JSON_BODIES: usize = 256;
-/// Number of JSON answers to reads that are made and sent at the same time.
+/// Number of JSON answers with records, to reads and changes, that are made and sent at the same time.
 pub const ANSWERS: usize = 256;
 /// Number of documents and archives that are sent at the same time. Each holds a block of 256 KiB.
 pub const DOWNLOADS: usize = 256;
@@ -46,23 +41,14 @@ fn over_limit(request: &HttpRequest, detail: &'static str, retry_seconds: u64) -
     Problem::new(ProblemCode::Unavailable, detail).retry_after(retry_seconds)
 }
 
-/// A number of permits. A client or a signing service has at most a part of them, whatever keys it uses, so
-/// that it cannot shut out the others.
+/// Permits for requests. A client has a part of them.
 #[derive(Debug)]
-pub struct Shares {
-    all: Arc<Semaphore>,
-    max: usize,
-    of_client: usize,
-    /// Has an entry for each one that has taken permits, which are few.
-    parties: Mutex<HashMap<Party, Arc<Semaphore>>>,
-}
+pub struct Shares(Permits);
 
 impl Shares {
     /// Permits `max`, of which a client has at most `of_client`.
     pub fn new(max: usize, of_client: usize) -> Self {
-        let max = max.min(Semaphore::MAX_PERMITS);
-        let all = Arc::new(Semaphore::new(max));
-        Self { all, max, of_client: of_client.min(max), parties: Mutex::default() }
+        Self(Permits::new(max, of_client))
     }
 
     /// Permits `max` bodies or answers at the same time. A client has at most a quarter of them.
@@ -78,15 +64,12 @@ impl Shares {
 
     /// Returns the number of permits that are taken.
     pub(crate) fn used(&self) -> usize {
-        self.max - self.all.available_permits()
+        self.0.used()
     }
 
     /// Returns the share of a client, without permits yet.
     pub(crate) fn of(&self, party: Party) -> Share {
-        let mut parties = self.parties.lock().unwrap_or_else(PoisonError::into_inner);
-        let of_client = || Arc::new(Semaphore::new(self.of_client));
-        let of_client = Arc::clone(parties.entry(party).or_insert_with(of_client));
-        Share { all: Arc::clone(&self.all), of_client, count: 0 }
+        self.0.of(party)
     }
 
     /// Waits for a permit, for at most five seconds. Call it before a body is read.
@@ -121,43 +104,6 @@ impl Shares {
         let mut share = self.of(party);
         let taken = share.try_take(1).then_some(share);
         taken.ok_or_else(|| over_limit(request, detail, OVERLOADED_SECONDS))
-    }
-}
-
-/// Permits of a client. They are free again when this is dropped.
-#[derive(Debug)]
-pub(crate) struct Share {
-    all: Arc<Semaphore>,
-    of_client: Arc<Semaphore>,
-    pub(crate) count: usize,
-}
-
-impl Share {
-    /// Takes permits, if there are so many.
-    pub(crate) fn try_take(&mut self, count: usize) -> bool {
-        let Ok(many) = u32::try_from(count) else { return false };
-        let Ok(of_client) = self.of_client.try_acquire_many(many) else { return false };
-        let Ok(of_all) = self.all.try_acquire_many(many) else { return false };
-        of_client.forget();
-        of_all.forget();
-        self.count += count;
-        true
-    }
-
-    /// Waits for a permit.
-    pub(crate) async fn take(&mut self) -> Result<(), AcquireError> {
-        let of_client = self.of_client.acquire().await?;
-        self.all.acquire().await?.forget();
-        of_client.forget();
-        self.count += 1;
-        Ok(())
-    }
-}
-
-impl Drop for Share {
-    fn drop(&mut self) {
-        self.all.add_permits(self.count);
-        self.of_client.add_permits(self.count);
     }
 }
 

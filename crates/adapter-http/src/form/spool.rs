@@ -97,7 +97,7 @@ pub(crate) struct SpoolWriter {
 impl SpoolWriter {
     /// Returns the number of bytes so far.
     pub(crate) fn size(&self) -> u64 {
-        self.disk.count as u64
+        self.disk.count() as u64
     }
 
     /// Reserves disk space, if the spool has so much. Call it before bytes are added.
@@ -137,7 +137,7 @@ impl SpoolWriter {
             let sha256 = Sha256Digest(hash.finalize().into());
             let file = SpooledFile {
                 path: path.to_path_buf(),
-                size: disk.count as u64,
+                size: disk.count() as u64,
                 sha256,
                 crc32: crc32.finalize(),
             };

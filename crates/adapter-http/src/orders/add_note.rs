@@ -36,6 +36,7 @@ pub(crate) async fn add(
     let claim = idempotency_key::claim(&request, caller, &*api.entropy)?;
     let body: NoteBody = json::read_object(&request, payload, &api.json_bodies, caller).await?;
     let sent = NoteRequest::parse(body).map_err(OrderError::rejected)?;
+    api.answers.hold(&request, caller.party()).await?;
     // It must not change: stored fingerprints contain it.
     let operation = format!("note of {}", id.0);
     let attempt = claim.map(|claim| attempt(claim, &operation, &sent.text, &[])).transpose()?;

@@ -36,6 +36,7 @@ pub(crate) async fn change(
     note(&request, |notes| notes.order = Some(id));
     let body = json::read(&request, payload, &api.json_bodies, admitted.caller()).await?;
     let order = create_json::parse(&body)?;
+    api.answers.hold(&request, admitted.caller().party()).await?;
     let precondition = version::of_order(&preconditions);
     let (order, utc_disagreements) =
         api.change_order.by(&admitted).amend(admitted.changer(), id, order, precondition).await?;
@@ -55,6 +56,7 @@ pub(crate) async fn update(
     note(&request, |notes| notes.order = Some(id));
     let body = json::read_object(&request, payload, &api.json_bodies, admitted.caller()).await?;
     let change = ChangeRequest::parse(body).map_err(OrderError::rejected)?;
+    api.answers.hold(&request, admitted.caller().party()).await?;
     let precondition = version::of_order(&preconditions);
     let order = api
         .change_order
@@ -78,6 +80,7 @@ pub(crate) async fn cancel(
     let body =
         json::read_optional_object(&request, payload, &api.json_bodies, admitted.caller()).await?;
     let cancel = CancelRequest::parse(body).map_err(OrderError::rejected)?;
+    api.answers.hold(&request, admitted.caller().party()).await?;
     let precondition = version::of_order(&preconditions);
     let order = api
         .change_order

@@ -42,6 +42,7 @@ pub(crate) async fn put(
     let claim = idempotency_key::claim(&request, &caller, &*api.entropy)?;
     let body = json::read(&request, payload, &api.json_bodies, &caller).await;
     let body = body.map_err(create_json::name_the_form)?;
+    api.answers.hold(&request, caller.party()).await?;
     // Taken after the body has arrived, because a slow client must not hold a permit.
     let permit = api.concurrency.acquire_now(&request, caller.party())?;
     let change = api.change_order.by(&admitted).clone();

@@ -1,7 +1,10 @@
 //! The problem responses of requests about people, their sign-ins and their keys.
 
 use domain::{
-    person::{InvitationFault, MAX_OPEN_INVITATIONS, MAX_PASSKEYS, NoAdmin, PersonRefusal},
+    person::{
+        InvitationFault, MAX_INVITATIONS_A_DAY, MAX_OPEN_INVITATIONS, MAX_PASSKEYS, NoAdmin,
+        PersonRefusal,
+    },
     ports::{LoginError, PersonError},
     use_cases::{keys::manage_keys::KeyError, people::sign_in::SignInError},
 };
@@ -10,6 +13,9 @@ use crate::respond::problem::{Problem, ProblemCode};
 
 /// Retry delay when an identity provider does not answer.
 const RETRY_PROVIDER_SECONDS: u64 = 5;
+
+/// Name of the policy of keys that admins issue.
+const ISSUED_KEYS: &str = "issued-keys";
 
 /// Reports something that this side does not have.
 fn unknown() -> Problem {
@@ -89,7 +95,8 @@ impl From<PersonRefusal> for Problem {
             PersonRefusal::TooManyInvitations => Self::new(
                 ProblemCode::TooManyInvitations,
                 format!(
-                    "A side has up to {MAX_OPEN_INVITATIONS} open invitations. Withdraw one first."
+                    "A side has up to {MAX_OPEN_INVITATIONS} open invitations, and an admin issues up to \
+                     {MAX_INVITATIONS_A_DAY} within a day. Withdraw one, or try again tomorrow."
                 ),
             ),
             PersonRefusal::Invitation(fault) => fault.into(),
@@ -156,6 +163,7 @@ impl From<KeyError> for Problem {
                 ProblemCode::KeyNotValid,
                 "The key is revoked or expired, and gets no successor. Issue a new key.",
             ),
+            KeyError::TooMany { retry_after } => Self::rate_limited(ISSUED_KEYS, retry_after),
             KeyError::Store(error) => error.into(),
         }
     }

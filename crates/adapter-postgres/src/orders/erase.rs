@@ -5,12 +5,13 @@ use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{
     access::Access,
     document::{DocumentKind, ObjectKey},
-    order::{Due, OrderBefore, OrderCommand, OrderId, Retained},
+    order::{Due, OrderBefore, OrderCommand, OrderId, Retained, change::ERASED_ENTRIES},
     ports::{AccessOf, ErasedDue, ErasureOutcome},
 };
 use sql_rows::{
     Utc,
     deliveries::{HeldMail, ended_mails, free_mails},
+    order_changes::changes_with_reasons,
     orders::{
         change::{AgedOrderRow, OrderBeforeRow},
         erase::{ErasedOrder, ErasedRow},
@@ -66,11 +67,17 @@ pub(crate) async fn erase_due(
     let found = orders::table.filter(orders::id.eq_any(ids)).order(orders::id);
     let found: Vec<AgedOrderRow> =
         found.select(AgedOrderRow::as_select()).get_results(connection).await?;
-    let mut erased = ErasedDue::default();
+    let (mut erased, mut entries) = (ErasedDue::default(), 0);
     for row in found {
+        let of_order = row.entries();
         let (id, before, age) = row.into_aged()?;
         if !due.covers(&before, &age) {
             continue;
+        }
+        entries += of_order;
+        if entries > ERASED_ENTRIES && !erased.orders.is_empty() {
+            // A later round erases the others.
+            break;
         }
         if due.what == Retained::Documents {
             let documents = load_documents(connection, id, &DocumentKind::ALL).await?;
@@ -119,7 +126,7 @@ async fn empty(
     for rows in pieces(rows) {
         diesel::insert_into(uploads::table).values(rows).execute(connection).await?;
     }
-    diesel::update(order_changes::table.filter(order_changes::order_id.eq_any(ids.to_vec())))
+    diesel::update(changes_with_reasons(ids.to_vec()))
         .set(order_changes::reason.eq(None::<String>))
         .execute(connection)
         .await?;

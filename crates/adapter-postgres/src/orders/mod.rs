@@ -42,7 +42,9 @@ impl OrderRepo for PostgresStore {
             change::change(connection, &command).await
         };
         let changed: Result<_, Failure> = match request.owner {
-            Some(_) => Box::pin(self.pool.change_in_transaction(change)).await,
+            Some(owner) => {
+                Box::pin(self.pool.change_in_transaction(Some(owner.party), change)).await
+            }
             None => self.maintain(change).await,
         };
         match changed {
@@ -56,22 +58,23 @@ impl OrderRepo for PostgresStore {
         let note = async move |connection: &mut AsyncPgConnection| {
             update::note_downloads(connection, &downloads).await
         };
-        Ok(self.pool.change_in_transaction(note).await?)
+        Ok(self.pool.change_in_transaction(None, note).await?)
     }
 
     async fn store_crc32(&self, document: DocumentId, crc32: u32) -> Result<(), StoreError> {
         let store = async move |connection: &mut AsyncPgConnection| {
             update::store_crc32(connection, document, crc32).await
         };
-        Ok(self.pool.change_in_transaction(store).await?)
+        Ok(self.pool.change_in_transaction(None, store).await?)
     }
 
     async fn update(&self, update: &OrderUpdate) -> Result<Option<ListedOrder>, StoreError> {
         let (update, limits) = (update.clone(), self.pool.limits.change());
+        let party = update.owner.party;
         let change = async move |connection: &mut AsyncPgConnection| {
             update::update(connection, &update, &limits).await
         };
-        Ok(self.pool.change_by_statement(change).await?)
+        Ok(self.pool.change_by_statement(party, change).await?)
     }
 
     /// Checks that the tables exist and the database accepts writes. Writes nothing.

@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use diesel::prelude::*;
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{
+    api_key::Party,
     document::ObjectKey,
     order::OrderId,
     ports::{StoreError, UploadLedger},
@@ -30,6 +31,7 @@ impl UploadLedger for PostgresStore {
 
     async fn record_for(
         &self,
+        party: Party,
         order: OrderId,
         keys: &[ObjectKey],
         at: OffsetDateTime,
@@ -44,7 +46,7 @@ impl UploadLedger for PostgresStore {
             diesel::insert_into(uploads::table).values(&rows).execute(connection).await?;
             Ok(true)
         };
-        Ok(self.pool.change_in_transaction(record).await?)
+        Ok(self.pool.change_in_transaction(Some(party), record).await?)
     }
 
     async fn condemn(&self, keys: &[ObjectKey]) -> Result<Vec<ObjectKey>, StoreError> {

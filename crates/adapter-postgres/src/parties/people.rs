@@ -12,8 +12,8 @@ use domain::{
     api_key::Party,
     person::{
         Credential, CredentialId, Doer, Identity, Invitation, InvitationFault,
-        MAX_OPEN_INVITATIONS, MAX_PASSKEYS, NewInvitation, NewPasskey, NewPerson, Passkey,
-        PasskeyId, Person, PersonChange, PersonId, PersonRefusal, TokenHash,
+        MAX_INVITATIONS_A_DAY, MAX_OPEN_INVITATIONS, MAX_PASSKEYS, NewInvitation, NewPasskey,
+        NewPerson, Passkey, PasskeyId, Person, PersonChange, PersonId, PersonRefusal, TokenHash,
     },
     ports::{ChangeRights, NewMethod, PersonError, PersonRepo, StoreError, WhichSessions},
 };
@@ -22,9 +22,9 @@ use sql_rows::{
     people::{
         ChangedPerson, ErasedPerson, IdentityRow, InvitationRow, NewInvitationRow, NewPasskeyRow,
         NewPersonRow, PasskeyRow, PersonRow, acceptable_invitations, active_admins, all_people,
-        credential_row, doer_of, identity_row, invitation_row, invitations_of, is_disabled,
-        issued_invitations, names_of_keys, names_of_people, open_invitations, passkeys_of,
-        people_and_keys, people_of, person_row, unused_credential,
+        credential_row, doer_of, identity_row, invitation_row, invitations_of, invitations_of_day,
+        is_disabled, issued_invitations, names_of_keys, names_of_people, open_invitations,
+        passkeys_of, people_and_keys, people_of, person_row, unused_credential,
     },
     schema::{identities, invitations, passkeys, people, sessions},
 };
@@ -389,19 +389,24 @@ async fn add(
     Ok(id)
 }
 
-/// Returns whether the side has as many open invitations as its admins may issue. That of the same person is replaced.
+/// Returns whether the side has as many open invitations as its admins may issue, or the admin has issued as many as in
+/// a day. An open one of the same person is replaced.
 async fn is_full(
     connection: &mut AsyncPgConnection,
     party: Party,
     person: Option<PersonId>,
     invitation: &NewInvitation,
 ) -> Result<bool, Failure> {
-    if invitation.issued_by.is_none() {
+    let (Some(admin), now) = (invitation.issued_by, invitation.created_at) else {
         return Ok(false);
+    };
+    let of_day: i64 = invitations_of_day(admin, now).count().get_result(connection).await?;
+    if usize::try_from(of_day).is_ok_and(|of_day| of_day >= MAX_INVITATIONS_A_DAY) {
+        return Ok(true);
     }
     // No person has the number 0.
     let others = invitations::person_id.ne(person.map_or(0, |person| person.0));
-    let open = invitations_of(party, invitation.created_at).filter(others);
+    let open = invitations_of(party, now).filter(others);
     let open: i64 = open.count().get_result(connection).await?;
     Ok(usize::try_from(open).is_ok_and(|open| open >= MAX_OPEN_INVITATIONS))
 }

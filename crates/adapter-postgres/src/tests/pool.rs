@@ -1,6 +1,6 @@
 use std::{sync::Arc, time::Duration};
 
-use contract_tests::samples::{NOW, WINDOW, new_order};
+use contract_tests::samples::{LIVE, NOW, WINDOW, new_order};
 use diesel_async::{AsyncPgConnection, SimpleAsyncConnection as _};
 use domain::ports::{OrderRepo as _, StoreError, WriteError};
 use test_servers::postgres::Database;
@@ -100,7 +100,7 @@ async fn connection_of_dropped_call_is_free_once_its_statement_ends() {
         let (store, database) = store(2).await;
         let mut holder = store.server.connect().await.unwrap();
         holder.batch_execute("SELECT pg_advisory_lock(1)").await.unwrap();
-        let change = store.pool.change_by_statement(async |connection| {
+        let change = store.pool.change_by_statement(LIVE.party, async |connection| {
             connection.batch_execute("SET statement_timeout = 0").await?;
             Ok(connection.batch_execute("SELECT pg_advisory_lock(1)").await?)
         });
@@ -113,13 +113,13 @@ async fn connection_of_dropped_call_is_free_once_its_statement_ends() {
         };
         store.pool.run(other).await.unwrap();
         assert_eq!((&*database.sql(WAITING), store.pool.connections.status().size), ("1", 2));
-        assert_eq!(store.pool.changes.available_permits(), 0, "it still uses the server");
+        assert_eq!(store.pool.changes.used(), 1, "it still uses the server");
         if ends {
             holder.batch_execute("SELECT pg_advisory_unlock(1)").await.unwrap();
         } else {
             advance(GENEROUS.call).await;
         }
-        while store.pool.changes.available_permits() == 0 {
+        while store.pool.changes.used() == 1 {
             yield_now().await;
         }
         assert_eq!(
@@ -142,7 +142,7 @@ async fn statement_of_dropped_read_is_interrupted() {
         _ = read => panic!("the lock is held"),
         () = a_statement_waits(&database) => {}
     }
-    while store.pool.reads.available_permits() == 0 {
+    while store.pool.reads.used() == 1 {
         yield_now().await;
     }
     assert_eq!((&*database.sql(WAITING), store.pool.connections.status().size), ("0", 1));

@@ -4,9 +4,11 @@ use std::{sync::Arc, time::Duration};
 
 use adapter_postgres::TimeLimits;
 use contract_tests::samples::{
-    LIVE, NOW, WINDOW, add_documents, add_note, document, key_of, new_order, to_sign, withdraw,
+    CLIENT, LIVE, NOW, WINDOW, add_documents, add_note, document, key_of, new_order, to_sign,
+    withdraw,
 };
 use domain::{
+    api_key::{ClientId, Owner},
     document::DocumentKind,
     order::{Actor, Due, OrderId, OrderStatus, Retained},
     ports::{
@@ -164,11 +166,13 @@ async fn orders_are_created_while_changes_wait_for_a_locked_order() {
     let changes: Vec<_> = changes.collect();
     let uploads = (0..20).map(|_| {
         let store = Arc::clone(&store);
-        tokio::spawn(async move { store.record_for(id, &[key_of(&document())], NOW).await })
+        tokio::spawn(
+            async move { store.record_for(LIVE.party, id, &[key_of(&document())], NOW).await },
+        )
     });
     let uploads: Vec<_> = uploads.collect();
     let watcher = outsider(&database).await;
-    until("changes wait", async || sessions(&watcher).await.1 == 2).await;
+    until("changes wait", async || sessions(&watcher).await.1 == 1).await;
     for number in 1..20 {
         create(&store, &format!("F-{number}")).await.unwrap();
     }
@@ -177,6 +181,43 @@ async fn orders_are_created_while_changes_wait_for_a_locked_order() {
     let outcomes = join_all(changes).await.into_iter().map(|change| change.unwrap().unwrap());
     assert_eq!(outcomes.flatten().count(), 1, "the others name a version that is gone");
     assert!(join_all(uploads).await.into_iter().all(|recorded| recorded.unwrap().unwrap()));
+}
+
+/// One client changes an order that another system holds, and adds documents to it.
+#[tokio::test(flavor = "multi_thread")]
+async fn changes_of_a_locked_order_do_not_hold_up_those_of_other_clients() {
+    let database = database().await;
+    let store = Arc::new(open(&database.url(), 8));
+    let id = create(&store, "F-0").await.unwrap();
+    let other = Owner::client(ClientId(CLIENT.0 + 1), false);
+    let of_other = NewOrder { client: ClientId(CLIENT.0 + 1), ..new_order("F-1", NOW) };
+    let free = store.create(&of_other, WINDOW).await.unwrap();
+    let holder = outsider(&database).await;
+    let lock = format!("BEGIN; SELECT FROM orders WHERE id = {} FOR UPDATE", id.0);
+    holder.batch_execute(&lock).await.unwrap();
+    let changes: Vec<_> = (0..40)
+        .map(|at| {
+            let store = Arc::clone(&store);
+            tokio::spawn(async move {
+                if at % 2 == 0 {
+                    drop(store.update(&signed(id)).await);
+                } else {
+                    drop(store.record_for(LIVE.party, id, &[key_of(&document())], NOW).await);
+                }
+            })
+        })
+        .collect();
+    let watcher = outsider(&database).await;
+    until("a change waits", async || sessions(&watcher).await.1 > 0).await;
+
+    let changed = store.update(&OrderUpdate { owner: other, ..signed(free) }).await.unwrap();
+    assert!(changed.is_some());
+    let key = key_of(&document());
+    assert!(store.record_for(other.party, free, &[key], NOW).await.unwrap());
+
+    assert!(!changes.iter().any(tokio::task::JoinHandle::is_finished), "the order is locked");
+    holder.batch_execute("ROLLBACK").await.unwrap();
+    join_all(changes).await.into_iter().for_each(Result::unwrap);
 }
 
 fn signed(id: OrderId) -> OrderUpdate {
@@ -234,7 +275,7 @@ async fn no_operation_of_a_client_or_worker_waits_longer_for_a_locked_order() {
         outcomes.push(log_line(&refused));
     }
     outcomes.push(unavailable(store.update(&signed(id)).await));
-    outcomes.push(unavailable(store.record_for(id, &[key_of(&document())], NOW).await));
+    outcomes.push(unavailable(store.record_for(LIVE.party, id, &[key_of(&document())], NOW).await));
     let download = Download { document: to_sign(id, 0), at: NOW };
     outcomes.push(unavailable(store.note_downloads(&[download]).await));
     // It takes the file number of the locked order.
@@ -243,7 +284,7 @@ async fn no_operation_of_a_client_or_worker_waits_longer_for_a_locked_order() {
         assert!(outcome.contains("lock timeout"), "{outcome}");
     }
     holder.batch_execute("ROLLBACK").await.unwrap();
-    assert!(store.record_for(id, &[key_of(&document())], NOW).await.unwrap());
+    assert!(store.record_for(LIVE.party, id, &[key_of(&document())], NOW).await.unwrap());
 }
 
 /// A transaction, and a single statement, which sets its limit itself.

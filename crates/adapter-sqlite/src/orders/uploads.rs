@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use diesel::{prelude::*, sqlite::SqliteConnection};
 use domain::{
+    api_key::Party,
     document::ObjectKey,
     order::OrderId,
     ports::{StoreError, UploadLedger},
@@ -29,6 +30,7 @@ impl UploadLedger for SqliteStore {
 
     async fn record_for(
         &self,
+        _: Party,
         order: OrderId,
         keys: &[ObjectKey],
         at: OffsetDateTime,

@@ -51,6 +51,10 @@ fn allowed() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
     allowed.insert("sql-rows", BTreeSet::from(["domain"]));
     allowed.insert("domain", BTreeSet::new());
     allowed.insert("names", BTreeSet::new());
+    for limited in ["adapter-http", "adapter-postgres"] {
+        allowed.entry(limited).or_default().insert("permits");
+    }
+    allowed.insert("permits", BTreeSet::from(["domain"]));
     allowed.insert("contract-tests", BTreeSet::from(["domain"]));
     allowed.insert("fuzz-properties", BTreeSet::from(["adapter-http", "domain"]));
     allowed.insert("test-servers", BTreeSet::new());

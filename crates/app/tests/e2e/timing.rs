@@ -3,15 +3,17 @@
 
 use std::time::{Duration, Instant};
 
+use futures_util::future::join_all;
 use reqwest::Response;
+use serde_json::Value;
 use test_servers::{postgres::Stop, proxy::Proxy};
 
 use crate::{
     harness::{
-        CREATE, CREATE_WITH_DOCUMENTS, assert_unavailable, created, eventually_async,
-        service_process::{ServiceProcess, issue_key, run},
+        CREATE, CREATE_WITH_DOCUMENTS, assert_unavailable, created, eventually, eventually_async,
+        service_process::{ServiceProcess, SqlSession, issue_key, run},
     },
-    wiring::{Kind, Wiring, on_both_wirings},
+    wiring::{Kind, Wiring, on_both_wirings, psql},
 };
 
 on_both_wirings! {
@@ -70,6 +72,30 @@ async fn slow_database_is_answered_within_three_seconds() {
         assert_unavailable_in_time(service.send_with_key(path, "F-slow")).await;
         proxy.slow_down(Duration::ZERO);
     }
+}
+
+/// Another system holds an order. Its client cancels it sixty times at once.
+#[tokio::test(flavor = "multi_thread")]
+async fn changes_of_a_locked_order_are_answered_within_three_seconds_and_hold_up_no_other_client() {
+    let wiring = Wiring::production();
+    let service = ServiceProcess::keyed(&wiring, &["--rate-per-second=0"]);
+    let other = service.as_key(&issue_key(&wiring));
+    let cancelling = |record: Value| format!("/api/order/{}/cancel", record["order_id"]);
+    let locked = created(service.order("F-locked").await).await;
+    let lock = format!("BEGIN; SELECT FROM orders WHERE id = {} FOR UPDATE", locked["order_id"]);
+    let (locked, free) =
+        (cancelling(locked), cancelling(created(other.order("F-free").await).await));
+    let _held = SqlSession::holding(psql(&wiring.servers().database_url()), &lock);
+
+    let of_client = (0..60)
+        .map(|_| assert_unavailable_in_time(async { service.post(&locked).send().await.unwrap() }));
+    let of_other = async {
+        let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
+        eventually(|| wiring.servers().query(waiting) != "0").await;
+        other.post(&free).send().await.unwrap()
+    };
+    let (_, cancelled) = tokio::join!(join_all(of_client), of_other);
+    assert_eq!(cancelled.status(), 200);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -6,7 +6,9 @@ use domain::{
     api_key::ClientId,
     delivery::{LONGEST_ATTEMPT, Settling},
     document::StoredDocument,
-    order::{Actor, ChangeKind, Due, OrderId, Refusal, Retained, StoredOrder},
+    order::{
+        Actor, ChangeKind, Due, OrderId, Refusal, Retained, StoredOrder, change::ERASED_ENTRIES,
+    },
     ports::{
         Changed, Dispatch, EndpointEffect, ErasedDue, ErasureOutcome, ListFilter, MaybeErased,
         NewOrder, NewWebhookDelivery, OrderFilter, QueueStats, Settlement, WriteError,
@@ -411,11 +413,13 @@ pub async fn upload_in_progress_of_an_erased_order_is_condemned_and_counted(stor
     for (order, key) in [(id, &key), (other, &kept)] {
         // Changes no row: SQLite counts the rows of the last change, not of a read.
         storage.uploads.forget(from_ref(&late)).await.unwrap();
-        assert!(storage.uploads.record_for(order, from_ref(key), NOW).await.unwrap());
+        let recorded = storage.uploads.record_for(LIVE.party, order, from_ref(key), NOW).await;
+        assert!(recorded.unwrap());
     }
     assert_eq!(storage.admin.erase(id, NOW, None).await.unwrap(), ErasureOutcome::Erased(vec![]));
     for gone in [id, OrderId(i64::MAX)] {
-        assert!(!storage.uploads.record_for(gone, from_ref(&late), NOW).await.unwrap());
+        let recorded = storage.uploads.record_for(LIVE.party, gone, from_ref(&late), NOW).await;
+        assert!(!recorded.unwrap());
     }
     assert_eq!(remove_mails(storage, NOW).await, 1);
     assert_eq!(remove_mails(storage, NOW + LONGEST_ATTEMPT).await, 0);
@@ -528,6 +532,18 @@ pub async fn order_that_is_due_is_erased_once(storage: &Storage) {
     assert!(matches!(storage.admin.order(held).await.unwrap(), Some(MaybeErased::Whole(_))));
     assert_eq!(erase_due(storage, far, &[old, held]).await, ErasedDue::default());
     assert_eq!(found(storage, far).await, []);
+}
+
+/// Other writes need not wait for several of them. What is left is due as before.
+pub async fn orders_with_long_histories_are_erased_in_steps(storage: &Storage) {
+    let ids = storage.create_all(["F-1", "F-2", "F-3"]).await;
+    for id in [ids[0], ids[1]] {
+        storage.other_system.count_entries(id, ERASED_ENTRIES).await;
+    }
+    let far = due(Retained::Orders, NOW + Duration::days(4_000));
+    assert_eq!(erase_due(storage, far, &ids).await.orders, [ids[0]]);
+    assert_eq!(found(storage, far).await, ids[1..]);
+    assert_eq!(erase_due(storage, far, &ids).await.orders, ids[1..]);
 }
 
 /// Their records stay. The retention of the order itself is not prolonged.

@@ -6,9 +6,9 @@ use domain::{
     api_key::{ClientId, Party},
     order::SigningServiceId,
     person::{
-        Doer, FORMER_USER, Identity, InvitationFault, MAX_OPEN_INVITATIONS, MAX_PASSKEYS,
-        NewInvitation, NewPerson, Person, PersonChange, PersonId, PersonName, PersonRefusal,
-        PersonState, Role, TokenHash,
+        Doer, FORMER_USER, Identity, InvitationFault, MAX_INVITATIONS_A_DAY, MAX_OPEN_INVITATIONS,
+        MAX_PASSKEYS, NewInvitation, NewPerson, Person, PersonChange, PersonId, PersonName,
+        PersonRefusal, PersonState, Role, TokenHash,
     },
     ports::{ChangeRights, NewMethod, PersonError, WhichSessions},
 };
@@ -237,6 +237,23 @@ pub async fn open_invitations_of_a_side_are_limited(storage: &Storage) {
     // An operator helps, and time does.
     invite(storage, Role::Member).await;
     invite_at(own, NOW + Duration::days(7)).await.unwrap();
+}
+
+/// Also again for one person: each may be a mail. Operators are not counted.
+pub async fn admin_issues_few_invitations_a_day(storage: &Storage) {
+    let admin = active(storage, Role::Admin).await.id;
+    let (person, _) = invite(storage, Role::Member).await;
+    let again = async |at| {
+        let invitation = NewInvitation::issued(token(), at);
+        let invitation = NewInvitation { issued_by: Some(admin), ..invitation };
+        storage.people.invite_again(person, ADMIN, &invitation).await
+    };
+    for _ in 0..MAX_INVITATIONS_A_DAY {
+        again(NOW).await.unwrap();
+    }
+    assert_eq!(refusal(again(NOW).await), PersonRefusal::TooManyInvitations);
+    storage.people.invite_again(person, ADMIN, &new_invitation()).await.unwrap();
+    again(NOW + Duration::DAY).await.unwrap();
 }
 
 /// The invitation is not used up then.

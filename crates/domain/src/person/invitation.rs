@@ -11,6 +11,9 @@ pub const INVITATION_LIFETIME: Duration = Duration::days(7);
 /// Maximum number of invitations of a side that can be accepted at once: an admin fills no database, and no mailboxes.
 pub const MAX_OPEN_INVITATIONS: usize = 100;
 
+/// Maximum number of invitations that an admin issues within a day, also again for one person: each may be a mail.
+pub const MAX_INVITATIONS_A_DAY: usize = 200;
+
 /// An invitation to store. Its link has the token, which is shown once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewInvitation {

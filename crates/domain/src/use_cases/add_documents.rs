@@ -117,7 +117,8 @@ impl AddDocuments {
         order.takes_documents(kind, accepted.len(), replaces)?;
         // From here on, an erasure waits for this request.
         let keys = keys_of(&accepted);
-        if !self.intake.uploads.record_for(id, &keys, self.intake.clock.now()).await? {
+        let (uploads, now) = (&self.intake.uploads, self.intake.clock.now());
+        if !uploads.record_for(caller.party(), id, &keys, now).await? {
             return Err(OrderError::Erased);
         }
         let unscanned = match self.intake.scan(&accepted).await {

@@ -75,8 +75,8 @@ async fn documents_are_recorded_put_and_added() {
     claims(&mut mocks, || Ok(()));
     let keys = Arc::new(Mutex::new(Vec::new()));
     let (recorded, put) = (Arc::clone(&keys), Arc::clone(&keys));
-    mocks.uploads.expect_record_for().once().returning(move |order, keys, _| {
-        assert_eq!(order, ID);
+    mocks.uploads.expect_record_for().once().returning(move |party, order, keys, _| {
+        assert_eq!((party, order), (OWNER.party, ID));
         recorded.lock().unwrap().extend_from_slice(keys);
         Ok(true)
     });
@@ -137,7 +137,7 @@ async fn order_that_cannot_take_documents_stores_nothing() {
 #[tokio::test]
 async fn nothing_is_put_for_an_order_that_was_erased_meanwhile() {
     let mut mocks = mocks(0);
-    mocks.uploads.expect_record_for().once().returning(|_, _, _| Ok(false));
+    mocks.uploads.expect_record_for().once().returning(|_, _, _, _| Ok(false));
     let error = add(mocks, &["a.pdf"], false).await.unwrap_err();
     assert!(matches!(error, OrderError::Erased), "{error}");
 }
@@ -178,7 +178,7 @@ async fn key_adds_only_to_orders_that_it_could_create() {
 #[tokio::test]
 async fn full_order_takes_no_more_but_one_less_does() {
     let mut mocks = mocks(99);
-    mocks.uploads.expect_record_for().returning(|_, _, _| Ok(true));
+    mocks.uploads.expect_record_for().returning(|_, _, _, _| Ok(true));
     mocks.blobs.expect_put().returning(|_, _| Ok(()));
     let range = AddedRange { first_position: 99, count: 1, total: 100 };
     mocks.orders.expect_change().once().returning(move |_| added_at(range));
@@ -253,7 +253,7 @@ async fn replaced_document_must_be_a_current_one_for_one_document() {
             order.documents[1].replaced_by = Some(2);
             Ok(Some(MaybeErased::Whole(order)))
         });
-        mocks.uploads.expect_record_for().returning(|_, _, _| Ok(true));
+        mocks.uploads.expect_record_for().returning(|_, _, _, _| Ok(true));
         mocks.blobs.expect_put().returning(|_, _| Ok(()));
         let range = AddedRange { first_position: 3, count: 1, total: 3 };
         mocks.orders.expect_change().returning(move |request| {

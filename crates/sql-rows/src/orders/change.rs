@@ -69,9 +69,15 @@ pub struct AgedOrderRow {
     signing_date: Option<String>,
     documents_erased_at: Option<Utc>,
     last_change_at: Option<Utc>,
+    changes: i64,
 }
 
 impl AgedOrderRow {
+    /// Returns the number of entries of its history.
+    pub fn entries(&self) -> i64 {
+        self.changes
+    }
+
     /// Returns the order, and its age.
     pub fn into_aged(self) -> Result<(OrderId, OrderBefore, Age), Unreadable> {
         let instant = |at: Option<Utc>| at.map(|at| at.0);

@@ -291,7 +291,7 @@ const SENTENCES = {
   last_admin: () => "You are the last admin. Make another person an admin first.",
   last_method: () => "This is the last way to sign in. Add another passkey first.",
   too_many_passkeys: () => "There are too many passkeys. Remove one that is not used any more first.",
-  too_many_invitations: () => "There are too many open invitations. Withdraw one first.",
+  too_many_invitations: () => "There are too many invitations. Withdraw one, or try again tomorrow.",
   method_in_use: () => "This passkey or login belongs to another person. Use another one.",
   410: () =>
     "The administrator has erased this order. Its details and documents are gone, and " +

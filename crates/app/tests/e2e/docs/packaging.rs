@@ -129,6 +129,42 @@ fn workflows_name_actions_by_digest_and_releases_are_attested() {
     assert!(read(".github/dependabot.yml").contains("package-ecosystem: github-actions"));
 }
 
+/// Returns the images of others that a file names. Those of this repository have no version.
+fn images(file: &Path) -> Vec<String> {
+    let text = fs::read_to_string(file).unwrap();
+    let image = |line: &str| {
+        let names = ["FROM ", "--from=", "image: ", "container: "];
+        let (_, image) = names.iter().find_map(|name| line.split_once(name))?;
+        let image = image.split_whitespace().next()?;
+        image.contains(':').then(|| image.to_owned())
+    };
+    text.lines().filter_map(image).collect()
+}
+
+/// A version can be moved to another image; a digest cannot.
+#[test]
+fn images_have_digests_but_for_those_that_the_guide_names() {
+    let mut sources = vec![root().join("Dockerfile"), root().join("compose.yaml")];
+    sources.extend(files(".github/workflows", ".yml"));
+    let named: Vec<String> = sources.iter().flat_map(|source| images(source)).collect();
+    assert!(named.len() > 5, "{named:?}");
+    let pinned = |image: &&String| image.contains("@sha256:");
+    let (with, without): (Vec<_>, Vec<_>) = named.iter().partition(pinned);
+    for image in with {
+        let (_, digest) = image.split_once("@sha256:").unwrap();
+        assert!(
+            digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit()),
+            "{image}"
+        );
+    }
+    let mut names: Vec<_> =
+        without.iter().filter_map(|image| Some(image.split_once(':')?.0)).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["axllent/mailpit", "haproxy", "postgres", "rust"]);
+    let guide = read("docs/releases.md");
+    assert!(names.iter().all(|name| guide.contains(&format!("`{name}`"))));
+}
+
 #[test]
 fn toolchain_is_the_same_everywhere() {
     let toolchain = read("rust-toolchain.toml");

@@ -24,6 +24,10 @@ pub enum Retained {
     Documents,
 }
 
+/// Number of entries of histories that one step of a retention erases: it takes another order only as long as there are
+/// not more. So other writes need not wait for several long histories.
+pub const ERASED_ENTRIES: i64 = 10_000;
+
 /// The orders or documents that are due: their orders' appointment and last change lie before `before`.
 /// An order with no time of day has its appointment until its date is over everywhere. Orders on hold
 /// at `now` are never due. The erasure of its documents by the retention is no change of an order.

@@ -131,7 +131,8 @@ pub trait OrderAdmin: Send + Sync {
     async fn keep_texts(&self, order: OrderId) -> Result<(), StoreError>;
 
     /// Erases those of the orders that are still due, in one atomic, durable step, each as [`Self::erase`]
-    /// does. Of documents alone it keeps the records, as a withdrawal does, and adds one entry of the history
+    /// does. Leaves out orders behind [`ERASED_ENTRIES`](crate::order::change::ERASED_ENTRIES) entries of histories, but
+    /// never the first. Of documents alone it keeps the records, as a withdrawal does, and adds one entry of the history
     /// and one event an order and kind. Returns `None` if another instance does this at the same time.
     async fn erase_due(
         &self,

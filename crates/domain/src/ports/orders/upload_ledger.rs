@@ -1,6 +1,7 @@
 use async_trait::async_trait;
 use time::OffsetDateTime;
 
+use crate::api_key::Party;
 use crate::document::ObjectKey;
 use crate::order::OrderId;
 use crate::ports::StoreError;
@@ -25,10 +26,11 @@ pub trait UploadLedger: Send + Sync {
     /// Records all of the keys, or none.
     async fn record(&self, keys: &[ObjectKey], at: OffsetDateTime) -> Result<(), StoreError>;
 
-    /// Records all of the keys for documents that an order gets. Returns `false` and records none if
+    /// Records all of the keys for documents that an order gets from a party. Returns `false` and records none if
     /// there is no such order, or it is erased. The erasure of the order condemns them.
     async fn record_for(
         &self,
+        party: Party,
         order: OrderId,
         keys: &[ObjectKey],
         at: OffsetDateTime,

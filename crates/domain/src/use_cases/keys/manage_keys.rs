@@ -74,6 +74,12 @@ pub enum KeyError {
     /// The key is revoked or expired.
     #[error("the key is revoked or expired")]
     Invalid,
+    /// The side has got many keys within a day.
+    #[error("the side has many new keys")]
+    TooMany {
+        /// Seconds until it gets another one, at least one.
+        retry_after: u64,
+    },
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),

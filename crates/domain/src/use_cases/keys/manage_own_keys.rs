@@ -15,6 +15,10 @@ use crate::{
     },
 };
 
+/// Number of keys of a side that may be issued within a day before its admins issue no more. Every instance may have to
+/// know all keys, and a key is never removed.
+const ISSUED_A_DAY: usize = 100;
+
 /// Manages the keys of one side, for its admins. What an operator alone may say of a key stays out: its rates, its
 /// contact, the only service that it may order for. A new key has the binding of the others.
 #[derive(Clone)]
@@ -43,16 +47,20 @@ impl ManageOwnKeys {
     }
 
     /// Issues a key of the admin's side. The secret is not available later.
+    ///
+    /// # Errors
+    /// [`KeyError::TooMany`]: the side has many new keys.
     pub async fn issue(
         &self,
         by: Admin,
         request: KeyRequest,
     ) -> Result<(ApiKeyId, PresentedKey), KeyError> {
         let KeyRequest { name, scopes, is_test, lifetime } = request;
+        let (keys, now) = (self.list(by).await?, self.keys.keys.clock.now());
+        may_issue(&keys, now)?;
         let (client, for_service, signing_service) = match by.party() {
             Party::Client(client) => {
                 let owner = Owner { party: by.party(), is_test };
-                let (keys, now) = (self.list(by).await?, self.keys.keys.clock.now());
                 (Some(client), None, binding(&keys, owner, now))
             }
             Party::Service(service) => (None, Some(service), None),
@@ -73,13 +81,20 @@ impl ManageOwnKeys {
     /// Issues the successor of a key of the admin's side, as [`ManageKeys::rotate`] does.
     ///
     /// [`ManageKeys::rotate`]: crate::use_cases::keys::manage_keys::ManageKeys::rotate
+    ///
+    /// # Errors
+    /// [`KeyError::TooMany`], as for [`Self::issue`].
     pub async fn rotate(
         &self,
         by: Admin,
         id: ApiKeyId,
         grace: Duration,
     ) -> Result<(ApiKeyId, PresentedKey, OffsetDateTime), KeyError> {
-        self.find(by, id).await?;
+        let keys = self.list(by).await?;
+        if !keys.iter().any(|key| key.id == id) {
+            return Err(KeyError::Unknown);
+        }
+        may_issue(&keys, self.keys.keys.clock.now())?;
         self.keys.keys.rotate(id, grace, &name_of(by)).await
     }
 
@@ -92,7 +107,45 @@ impl ManageOwnKeys {
     }
 }
 
+/// Decides whether a side with these keys gets another one.
+fn may_issue(keys: &[ApiKey], now: OffsetDateTime) -> Result<(), KeyError> {
+    let age = |key: &ApiKey| now - key.key.issued_at;
+    let mut ages: Vec<Duration> = keys.iter().map(age).filter(|age| *age < Duration::DAY).collect();
+    ages.sort_unstable();
+    // The key after whose day there are fewer.
+    let Some(age) = ages.get(ISSUED_A_DAY - 1) else { return Ok(()) };
+    let seconds = (Duration::DAY - *age).whole_seconds().saturating_add(1);
+    Err(KeyError::TooMany { retry_after: seconds.unsigned_abs() })
+}
+
 /// Returns the admin in the history of keys, which operators read.
 fn name_of(by: Admin) -> String {
     format!("person {}", by.person().0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_support::{api_key, new_api_key};
+
+    const NOW: OffsetDateTime = time::macros::datetime!(2026-11-21 12:00 UTC);
+
+    fn issued(at: OffsetDateTime) -> ApiKey {
+        let key = api_key();
+        ApiKey { key: new_api_key(key.key.hash, at), ..key }
+    }
+
+    #[test]
+    fn admins_issue_few_keys_a_day() {
+        let mut keys = vec![issued(NOW - Duration::DAY); 500];
+        keys.extend(vec![issued(NOW - Duration::HOUR); ISSUED_A_DAY - 1]);
+        assert!(may_issue(&keys, NOW).is_ok());
+        keys.push(issued(NOW));
+        let wait = |now| match may_issue(&keys, now) {
+            Err(KeyError::TooMany { retry_after }) => retry_after,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(wait(NOW), 23 * 3_600 + 1);
+        assert!(may_issue(&keys, NOW + Duration::hours(23)).is_ok());
+    }
 }
