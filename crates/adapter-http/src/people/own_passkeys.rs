@@ -31,7 +31,7 @@ pub(crate) async fn begin(
 ) -> Answer {
     let caller = admit_any(&request, &api.admission, Policy::Changes).await?;
     let (person, _) = caller.confirmed(api.clock.now())?;
-    preconditions.check_without_versions()?;
+    preconditions.check_creation()?;
     json::refuse_members(&request, payload, &api.json_bodies, &caller).await?;
     let origin = api.admission.site.passkey_origin(&request)?;
     let purpose = Purpose::AddPasskey(person);
@@ -51,7 +51,7 @@ pub(crate) async fn finish(
     let caller = admitted.caller();
     let (person, _) = caller.confirmed(api.clock.now())?;
     admitted.access().concerns(person.0);
-    preconditions.check_without_versions()?;
+    preconditions.check_creation()?;
     let body: Object<FinishMembers> =
         json::read_object(&request, payload, &api.json_bodies, caller).await?;
     closed(&body).map_err(Problem::violations)?;
