@@ -158,6 +158,32 @@ async fn false_precondition_changes_no_person_key_or_session() {
     }
 }
 
+/// The mocks of people, keys, passkeys and sessions expect no change.
+#[actix_web::test]
+async fn unknown_member_changes_no_person_key_or_session() {
+    let api = Ports::with_person(|_, _| {}).api();
+    for (method, path) in [
+        (Method::POST, "/api/people"),
+        (Method::PATCH, "/api/people/me"),
+        (Method::PATCH, "/api/people/8"),
+        (Method::POST, "/api/people/8/invitation"),
+        (Method::POST, "/api/people/me/passkeys"),
+        (Method::POST, "/api/people/me/passkeys/finish"),
+        (Method::POST, "/api/keys"),
+        (Method::POST, "/api/keys/5/rotate"),
+        (Method::POST, "/api/session/key"),
+        (Method::POST, "/api/session/invitation"),
+        (Method::POST, "/api/session/passkey"),
+        (Method::POST, "/api/session/passkey/finish"),
+        (Method::POST, "/api/session/login"),
+        (Method::POST, "/api/session/login/finish"),
+    ] {
+        let request = TestApi::by_page(method, path).set_json(json!({ "a": 1 }));
+        let answer = api.send(request).await;
+        assert!(answer.errors().contains(&("/a", "unknown_member")), "{path}: {answer:?}");
+    }
+}
+
 /// To lead the next link elsewhere.
 #[actix_web::test]
 async fn own_address_is_changed_a_short_time_after_the_sign_in_only() {
