@@ -29,11 +29,12 @@ $$;
 -- Names what an operator can cause, too: sessions that draw ahead, and a restore of rows alone.
 CREATE FUNCTION refuse_drawn_identifier() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
-    cache bigint := (SELECT seqcache FROM pg_sequence WHERE seqrelid = to_regclass('orders_id_seq'));
+    ahead bigint := (SELECT seqcache FROM pg_sequence WHERE seqrelid = to_regclass('orders_id_seq'));
 BEGIN
-    IF cache > 1 THEN
+    IF ahead > 1 THEN
         RAISE EXCEPTION USING ERRCODE = 'check_violation',
-            MESSAGE = format('the sequence orders_id_seq has CACHE %s, so sessions draw identifiers of orders before their INSERT', cache),
+            MESSAGE = format('the sequence orders_id_seq has CACHE %s, '
+                'so sessions draw identifiers of orders before their INSERT', ahead),
             HINT = 'Run ALTER SEQUENCE orders_id_seq CACHE 1.';
     END IF;
     RAISE EXCEPTION USING ERRCODE = 'check_violation',
