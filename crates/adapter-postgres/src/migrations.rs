@@ -7,7 +7,7 @@ use diesel::{
     migration::CREATE_MIGRATIONS_TABLE,
     prelude::*,
     sql_query,
-    sql_types::{Bool, Nullable, Text},
+    sql_types::{BigInt, Bool, Nullable, Text},
 };
 use diesel_async::{
     AnsiTransactionManager, AsyncPgConnection, RunQueryDsl, SimpleAsyncConnection as _,
@@ -129,12 +129,16 @@ const SAFEGUARDS: &str = "VALUES \
         EXISTS (SELECT FROM pg_index WHERE indrelid = 'orders'::regclass \
             AND indisunique AND indisvalid AND replace(pg_get_indexdef(indexrelid), '\"', '') \
                 LIKE '% USING btree (file_number, is_test)% WHERE holds_file_number')), \
-    ('the identity of orders.id: the sequence orders_id_seq with CACHE 1 and a positive INCREMENT', \
+    ('the identity of orders.id: the sequence orders_id_seq with a positive INCREMENT', \
         EXISTS (SELECT FROM pg_sequence JOIN pg_attribute ON attrelid = 'orders'::regclass \
             AND attname = 'id' AND attidentity <> '' \
             WHERE seqrelid = 'orders_id_seq'::regclass \
             AND seqrelid = pg_get_serial_sequence('orders', 'id')::regclass \
-            AND seqcache = 1 AND seqincrement > 0 AND NOT seqcycle))";
+            AND seqincrement > 0 AND NOT seqcycle))";
+
+/// Selects how many identifiers of orders a session draws at once, if an operator has changed it.
+const DRAWN_AHEAD: &str = "(SELECT seqcache FROM pg_sequence \
+    WHERE seqrelid = 'orders_id_seq'::regclass AND seqcache > 1)";
 
 /// The reason why the database could not be migrated or used.
 #[derive(Debug, thiserror::Error)]
@@ -171,6 +175,12 @@ pub enum MigrateError {
         the schema"
     )]
     Incomplete(String),
+    /// An operator lets sessions draw identifiers of orders ahead. A trigger refuses orders with such identifiers.
+    #[error(
+        "the sequence orders_id_seq has CACHE {0}, so that the database refuses most orders; run ALTER \
+        SEQUENCE orders_id_seq CACHE 1"
+    )]
+    DrawsAhead(i64),
     /// The database does not answer, or a migration failed and changed nothing.
     #[error("the database could not be migrated")]
     Failed(#[source] Cause),
@@ -316,6 +326,11 @@ async fn check_rights(
 /// Checks the rights of the user, then what most statements would succeed without.
 async fn check_schema(connection: &mut AsyncPgConnection) -> Result<(), MigrateError> {
     check_rights(connection, &[&TABLES[..], &[("orders_id_seq", "USAGE")]].concat()).await?;
+    let ahead = diesel::select(sql::<Nullable<BigInt>>(DRAWN_AHEAD));
+    let ahead: Option<i64> = ahead.get_result(connection).await?;
+    if let Some(cache) = ahead {
+        return Err(MigrateError::DrawsAhead(cache));
+    }
     let triggers = TRIGGERS.map(|(table, name)| {
         format!(
             ", ('the trigger {name}', EXISTS (SELECT FROM pg_trigger \

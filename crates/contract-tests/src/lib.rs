@@ -283,7 +283,7 @@ macro_rules! contract {
         $crate::obligations!(change_feed, $fixture;
             every_kind_of_change_is_in_the_feed_once, pages_have_every_entry_once,
             feed_has_the_orders_of_its_owner, erased_order_leaves_its_erasure_alone,
-            now_is_behind_every_change, place_that_never_was_is_none,
+            changes_by_the_first_version_are_in_the_feed, now_is_behind_every_change, place_that_never_was_is_none,
             place_behind_a_restored_backup_is_none, one_of_concurrent_starts_begins_the_epoch,
             old_erasures_leave_the_feed, poller_misses_no_concurrent_change,
         );
@@ -293,6 +293,7 @@ macro_rules! contract {
             orders_of_all_clients_are_listed, orders_are_listed_by_file_number_and_client,
             orders_are_listed_by_any_address, order_of_any_client_is_found,
             old_orders_are_found_smallest_first, orders_that_may_be_late_are_looked_for, erasure_leaves_only_the_row,
+            erasure_by_the_first_version_leaves_only_the_row,
             erasure_frees_the_file_number, erasure_condemns_the_documents,
             erasure_removes_the_event_and_the_deliveries, erasure_is_an_event, mail_in_progress_stays_until_it_is_settled,
             mail_in_progress_of_an_erased_order_is_not_leased_again, upload_in_progress_of_an_erased_order_is_condemned_and_counted,

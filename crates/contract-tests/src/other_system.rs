@@ -29,6 +29,15 @@ pub trait OtherSystem: Send + Sync {
     /// notaries.
     async fn write_as_first_version(&self, id: OrderId, search_text: &'static str);
 
+    /// Creates an order as version 0.1.0 does, which knows no later column: like another one, with a file number.
+    async fn create_as_first_version(&self, like: OrderId, file_number: &'static str);
+
+    /// Changes an order as version 0.1.0 does: adds a note, amends it, adds documents, and assigns it.
+    async fn change_as_first_version(&self, id: OrderId);
+
+    /// Erases an order as version 0.1.0 does. It has no documents.
+    async fn erase_as_first_version(&self, id: OrderId);
+
     /// Damages the record of an order, so that no port can read it.
     async fn damage_order(&self, id: OrderId);
 

@@ -68,6 +68,62 @@ impl<Sql: Fn(&str) -> Vec<String> + Send + Sync> OtherSystem for SqlTables<Sql> 
         self.update(id, &set);
     }
 
+    async fn create_as_first_version(&self, like: OrderId, file_number: &'static str) {
+        (self.0)(&format!(
+            "INSERT INTO orders (client_id, api_key_id, signing_service_id, starts_at, ends_at, created_at,
+                updated_at, is_test, holds_file_number, file_number, status, details, signing_date, search_text)
+            SELECT client_id, api_key_id, signing_service_id, starts_at, ends_at, created_at,
+                created_at, is_test, true, '{file_number}', 'NEW', details, signing_date, 'a text'
+            FROM orders WHERE id = {}",
+            like.0
+        ));
+        (self.0)(&format!(
+            "INSERT INTO events (type, order_id, created_at)
+            SELECT 'order.created', id, created_at FROM orders WHERE file_number = '{file_number}'"
+        ));
+    }
+
+    async fn change_as_first_version(&self, id: OrderId) {
+        for statement in [
+            "INSERT INTO order_notes (order_id, at, author, text)
+            SELECT id, updated_at, 'client', 'a note' FROM orders",
+            "INSERT INTO events (type, order_id, created_at)
+            SELECT 'order.note_added', id, updated_at FROM orders",
+            r#"INSERT INTO order_changes (order_id, at, kind, changed, documents, status, notary_id, actor)
+            SELECT id, updated_at, 'changed', '["/signingDetailsFormData/lender"]', NULL, status, notary_id,
+                'client' FROM orders"#,
+            r#"INSERT INTO events (type, order_id, created_at, change, content)
+            SELECT 'order.changed', id, updated_at, '{"changed":["/signingDetailsFormData/lender"]}', NULL
+            FROM orders"#,
+            "UPDATE orders SET starts_at = starts_at, ends_at = ends_at, search_text = 'a text',
+                changes = changes + 1",
+            "INSERT INTO events (type, order_id, created_at)
+            SELECT 'order.documents_added', id, updated_at FROM orders",
+            "UPDATE orders SET status = 'ASSIGNED', notary_id = 7001, change_actor = 'service',
+                change_reason = NULL",
+        ] {
+            (self.0)(&format!("{statement} WHERE id = {}", id.0));
+        }
+    }
+
+    async fn erase_as_first_version(&self, id: OrderId) {
+        self.update(
+            id,
+            "details = '{}', file_number = '', holds_file_number = false, starts_at = NULL, ends_at = NULL,
+            notary = NULL, signing_date = NULL, search_text = NULL, held_until = NULL,
+            documents_erased_at = NULL, last_change_at = NULL, erased_at = updated_at",
+        );
+        for statement in [
+            "UPDATE order_changes SET reason = NULL",
+            "UPDATE order_notes SET text = ''",
+            "DELETE FROM order_recipients",
+            "DELETE FROM events",
+            "DELETE FROM deliveries",
+        ] {
+            (self.0)(&format!("{statement} WHERE order_id = {}", id.0));
+        }
+    }
+
     async fn damage_order(&self, id: OrderId) {
         self.update(id, "details = '{}'");
     }
@@ -147,7 +203,11 @@ impl<Sql: Fn(&str) -> Vec<String> + Send + Sync> OtherSystem for SqlTables<Sql> 
             self.found(id, "file_number"),
             self.found(id, "coalesce(CAST(starts_at AS TEXT), '')"),
             self.found(id, "coalesce(CAST(ends_at AS TEXT), '')"),
+            self.found(id, "coalesce(CAST(day_starts_at AS TEXT), '')"),
+            self.found(id, "coalesce(signing_date, '')"),
+            self.found(id, "coalesce(search_text, '')"),
             self.found(id, "coalesce(notary, '')"),
+            self.found(id, "coalesce(notary_text, '')"),
             of_changes("reason"),
             of_changes("before"),
             (self.0)(&format!("SELECT text AS found FROM order_notes WHERE order_id = {}", id.0)),

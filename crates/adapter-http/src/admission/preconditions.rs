@@ -39,9 +39,13 @@ impl Preconditions {
         }
     }
 
-    /// Checks the preconditions of a change of what has no versions.
+    /// Checks the preconditions of a change of what is there, but has no versions: `*` names it, and no tag does. A
+    /// date compares with none, so it is ignored (section 13.1.4).
     pub(crate) fn check_without_versions(&self) -> Result<(), Problem> {
-        if self.0.headers().contains_key(IF_MATCH) { Err(without_versions()) } else { Ok(()) }
+        let Precondition { expected, excluded, .. } = self.of_versions(|_| None::<()>);
+        let is_expected = expected == Versions::Any;
+        let is_excluded = excluded == Versions::Any;
+        if is_expected && !is_excluded { Ok(()) } else { Err(without_versions()) }
     }
 
     /// Returns the instant of `If-Unmodified-Since`. `If-Match` replaces it, and an invalid one is ignored (section
@@ -68,10 +72,10 @@ pub(crate) fn nothing_to_match() -> Problem {
     Problem::new(ProblemCode::PreconditionFailed, detail)
 }
 
-/// Reports a change of a version, where there are none.
+/// Reports a change of a version, where there are none, or of what must not be there.
 pub(crate) fn without_versions() -> Problem {
-    let detail = "A precondition is false, so nothing was done: If-Match names a version, and there are none here. \
-                  Send the request without it.";
+    let detail = "A precondition is false, so nothing was done: If-Match names a version, and there are none here, \
+                  or If-None-Match excludes what is there. Send the request without it.";
     Problem::new(ProblemCode::PreconditionFailed, detail)
 }
 
@@ -139,6 +143,22 @@ mod tests {
             (&[("if-unmodified-since", date), ("if-match", "1")], Precondition::expecting(vec![1])),
         ] {
             assert_eq!(of(headers), expected, "{headers:?}");
+        }
+    }
+
+    #[test]
+    fn star_names_what_has_no_versions() {
+        for (header, is_true) in [
+            (("if-match", "*"), true),
+            (("if-match", "\"a\""), false),
+            (("if-match", ""), false),
+            (("if-none-match", "*"), false),
+            (("if-none-match", "\"a\""), true),
+            (("if-unmodified-since", "Tue, 01 Dec 2026 12:00:00 GMT"), true),
+        ] {
+            let request = TestRequest::patch().insert_header(header).to_http_request();
+            let checked = Preconditions::of(&request).check_without_versions();
+            assert_eq!(checked.is_ok(), is_true, "{header:?}");
         }
     }
 

@@ -1,12 +1,12 @@
 //! `POST /api/keys`: an admin issues a key of the own side.
 
-use actix_web::{HttpRequest, HttpResponse, web};
+use actix_web::{HttpRequest, HttpResponse, http::header, web};
 use domain::api_key::key_request::{KeyRequest, NewKeyBody};
 
 use crate::{
     admission::{audit::Audit, preconditions::Preconditions},
     body::json,
-    keys::record::IssuedKey,
+    keys::{path, record::IssuedKey},
     people::admin::admit_changing,
     request::notes::note,
     respond::{answer::Answer, problem::Problem},
@@ -29,5 +29,7 @@ pub(crate) async fn issue(
     admitted.access().concerns(id.0);
     note(&request, |notes| notes.message = Some("key issued"));
     let stored = api.own_keys.find(admin, id).await?;
-    Ok(HttpResponse::Created().json(IssuedKey::new(&stored, &key, None)))
+    let location = (header::LOCATION, path::of_key(&api.base_path, id));
+    let record = IssuedKey::new(&stored, &key, None);
+    Ok(HttpResponse::Created().insert_header(location).json(record))
 }

@@ -10,9 +10,10 @@ use domain::{
         Actor, ChangeKind, OrderRequest, OrderStatus, attention::Attention, feed::OTHER_KINDS,
     },
     person::{PersonState, Role},
-    webhook::{DisabledBy, EventType},
+    webhook::{DELAYS, DisabledBy, EventType},
 };
 use serde_json::{Value, json};
+use time::Duration;
 
 use super::{
     code_tests::properties,
@@ -97,6 +98,24 @@ fn guide_of_webhooks_has_each_body() {
         shown.insert(event);
     }
     assert_eq!(shown, EventType::ALL.map(|event| event.as_str().to_owned()).into());
+}
+
+#[test]
+fn guide_of_webhooks_has_the_schedule() {
+    let guide = include_str!("../../../../docs/webhooks.md");
+    let shown = |delay: Duration| match (delay.whole_hours(), delay.whole_minutes()) {
+        (0, 0) => format!("{} s", delay.whole_seconds()),
+        (0, minutes) => format!("{minutes} min"),
+        (hours, _) => format!("{hours} h"),
+    };
+    let row = format!("| {} | failed for good |", DELAYS.map(shown).join(" | "));
+    assert!(guide.contains(&row), "{row}");
+}
+
+#[test]
+fn guide_of_the_api_is_short() {
+    let guide = include_str!("../../../../docs/api.md");
+    assert!(guide.lines().count() < 500);
 }
 
 #[test]

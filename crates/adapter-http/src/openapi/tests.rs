@@ -73,6 +73,7 @@ pub(crate) fn assert_described(
             name == "Cache-Control" || !headers.contains_key(name) || described.contains_key(name);
         assert!(is_described, "{method} {path} {status} has {name}");
     }
+    assert!(status != 201 || headers.contains_key("location"), "{method} {path} names nothing new");
     let content = resolve(response)["content"].as_object().into_iter().flatten();
     if let Some((_, json)) = content.into_iter().find(|(kind, _)| kind.ends_with("json")) {
         let found =

@@ -1,6 +1,6 @@
 //! `POST /api/people`, `POST` and `DELETE /api/people/{person_id}/invitation`: admins invite people.
 
-use actix_web::{HttpRequest, HttpResponse, web};
+use actix_web::{HttpRequest, HttpResponse, http::header, web};
 use domain::{
     person::{
         Caller, INVITATION_LIFETIME, Person, Token,
@@ -41,7 +41,8 @@ pub(crate) async fn create(
     let (id, token) = api.people.invite(manager(admin), terms).await?;
     admitted.access().concerns(id.0);
     let person = api.people.find(manager(admin), id).await?;
-    hand_over(&request, &api, caller, &person, &token).await
+    let location = path::of_person(&api.base_path, id);
+    hand_over((&request, location), &api, caller, &person, &token).await
 }
 
 /// Invites a person once more, who has lost the link or every way to sign in.
@@ -58,7 +59,8 @@ pub(crate) async fn repeat(
     preconditions.check_without_versions()?;
     json::refuse_members(&request, payload, &api.json_bodies, caller).await?;
     let (person, token) = api.people.invite_again(manager(admin), id).await?;
-    hand_over(&request, &api, caller, &person, &token).await
+    let location = format!("{}/invitation", path::of_person(&api.base_path, id));
+    hand_over((&request, location), &api, caller, &person, &token).await
 }
 
 pub(crate) async fn withdraw(
@@ -77,7 +79,7 @@ pub(crate) async fn withdraw(
 
 /// Answers with the link, this once, and mails it if there is a relay, and users know the address of the service.
 async fn hand_over(
-    request: &HttpRequest,
+    (request, location): (&HttpRequest, String),
     api: &Api,
     by: &Caller,
     person: &Person,
@@ -95,7 +97,9 @@ async fn hand_over(
     };
     let expires_at = timestamp(now.saturating_add(INVITATION_LIFETIME));
     let person = PersonRecord::read(api, person).await?;
-    Ok(HttpResponse::Created().json(InvitedRecord { person, link, mailed, expires_at }))
+    let mut answer = HttpResponse::Created();
+    answer.insert_header((header::LOCATION, location));
+    Ok(answer.json(InvitedRecord { person, link, mailed, expires_at }))
 }
 
 /// The record of an invitation that was issued. No other answer has its link.

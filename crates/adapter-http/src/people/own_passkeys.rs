@@ -1,6 +1,6 @@
 //! `/api/people/me/passkeys`: people add and remove their own passkeys, a short time after they have signed in.
 
-use actix_web::{HttpRequest, HttpResponse, web};
+use actix_web::{HttpRequest, HttpResponse, http::header, web};
 use domain::{
     person::Purpose,
     ports::StoreError,
@@ -31,7 +31,7 @@ pub(crate) async fn begin(
 ) -> Answer {
     let caller = admit_any(&request, &api.admission, Policy::Changes).await?;
     let (person, _) = caller.confirmed(api.clock.now())?;
-    preconditions.check_without_versions()?;
+    preconditions.check_creation()?;
     json::refuse_members(&request, payload, &api.json_bodies, &caller).await?;
     let origin = api.admission.site.passkey_origin(&request)?;
     let purpose = Purpose::AddPasskey(person);
@@ -51,7 +51,7 @@ pub(crate) async fn finish(
     let caller = admitted.caller();
     let (person, _) = caller.confirmed(api.clock.now())?;
     admitted.access().concerns(person.0);
-    preconditions.check_without_versions()?;
+    preconditions.check_creation()?;
     let body: Object<FinishMembers> =
         json::read_object(&request, payload, &api.json_bodies, caller).await?;
     closed(&body).map_err(Problem::violations)?;
@@ -64,7 +64,9 @@ pub(crate) async fn finish(
     let found = own.iter().find(|passkey| passkey.id == added);
     // Another request may have removed it.
     let found = found.ok_or_else(|| StoreError::Internal("the new passkey is gone".into()))?;
-    Ok(HttpResponse::Created().json(PasskeyRecord::of(found)))
+    let location = format!("{}{}/{}", api.base_path, path::OWN_PASSKEYS, added.0);
+    let mut answer = HttpResponse::Created();
+    Ok(answer.insert_header((header::LOCATION, location)).json(PasskeyRecord::of(found)))
 }
 
 pub(crate) async fn remove(

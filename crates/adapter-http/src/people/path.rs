@@ -24,6 +24,11 @@ pub(crate) const SESSIONS: &str = "/api/people/{person_id}/sessions";
 /// Path of a passkey of a person.
 pub(crate) const PASSKEY: &str = "/api/people/{person_id}/passkeys/{passkey_id}";
 
+/// Returns the path of a person.
+pub(super) fn of_person(base_path: &str, PersonId(id): PersonId) -> String {
+    format!("{base_path}{PEOPLE}/{id}")
+}
+
 /// Returns the person whom the path of a request names. A text that is no identifier names nobody.
 pub(super) fn person_id(request: &HttpRequest) -> Result<PersonId, Problem> {
     identifier(request, "person_id").map(PersonId).ok_or_else(unknown)

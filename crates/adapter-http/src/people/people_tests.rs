@@ -116,6 +116,74 @@ async fn only_admins_who_have_just_signed_in_change_people_and_keys() {
     }
 }
 
+/// The mocks of people, keys, passkeys and sessions expect no change.
+#[actix_web::test]
+async fn false_precondition_changes_no_person_key_or_session() {
+    let creations = [
+        (Method::POST, "/api/people"),
+        (Method::POST, "/api/keys"),
+        (Method::POST, "/api/people/me/passkeys"),
+        (Method::POST, "/api/people/me/passkeys/finish"),
+        (Method::POST, "/api/session/key"),
+        (Method::POST, "/api/session/passkey"),
+        (Method::POST, "/api/session/passkey/finish"),
+        (Method::POST, "/api/session/login"),
+        (Method::POST, "/api/session/login/finish"),
+    ];
+    let changes = [
+        (Method::PATCH, "/api/people/me"),
+        (Method::PATCH, "/api/people/8"),
+        (Method::POST, "/api/people/8/invitation"),
+        (Method::DELETE, "/api/people/8/invitation"),
+        (Method::DELETE, "/api/people/8/sessions"),
+        (Method::DELETE, "/api/people/8/passkeys/5"),
+        (Method::DELETE, "/api/people/me/passkeys/5"),
+        (Method::POST, "/api/session/invitation"),
+        (Method::DELETE, "/api/session"),
+        (Method::POST, "/api/keys/5/rotate"),
+        (Method::DELETE, "/api/keys/5"),
+    ];
+    let of_creation = [("if-match", "*"), ("if-match", "\"other\"")];
+    let of_change = [("if-match", "\"other\""), ("if-none-match", "*")];
+    let api = Ports::with_person(|_, _| {}).api();
+    for (operations, headers) in [(&creations[..], of_creation), (&changes[..], of_change)] {
+        for ((method, path), header) in
+            operations.iter().flat_map(|it| headers.map(|header| (it, header)))
+        {
+            let request = TestApi::by_page(method.clone(), path).insert_header(header);
+            let answer = api.send(request.set_json(json!({}))).await;
+            assert_eq!(answer.status, 412, "{method} {path} {header:?}");
+            answer.problem(412, "precondition_failed");
+        }
+    }
+}
+
+/// The mocks of people, keys, passkeys and sessions expect no change.
+#[actix_web::test]
+async fn unknown_member_changes_no_person_key_or_session() {
+    let api = Ports::with_person(|_, _| {}).api();
+    for (method, path) in [
+        (Method::POST, "/api/people"),
+        (Method::PATCH, "/api/people/me"),
+        (Method::PATCH, "/api/people/8"),
+        (Method::POST, "/api/people/8/invitation"),
+        (Method::POST, "/api/people/me/passkeys"),
+        (Method::POST, "/api/people/me/passkeys/finish"),
+        (Method::POST, "/api/keys"),
+        (Method::POST, "/api/keys/5/rotate"),
+        (Method::POST, "/api/session/key"),
+        (Method::POST, "/api/session/invitation"),
+        (Method::POST, "/api/session/passkey"),
+        (Method::POST, "/api/session/passkey/finish"),
+        (Method::POST, "/api/session/login"),
+        (Method::POST, "/api/session/login/finish"),
+    ] {
+        let request = TestApi::by_page(method, path).set_json(json!({ "a": 1 }));
+        let answer = api.send(request).await;
+        assert!(answer.errors().contains(&("/a", "unknown_member")), "{path}: {answer:?}");
+    }
+}
+
 /// To lead the next link elsewhere.
 #[actix_web::test]
 async fn own_address_is_changed_a_short_time_after_the_sign_in_only() {

@@ -35,7 +35,7 @@ pub(crate) async fn begin(
             return Err(problem);
         }
     };
-    preconditions.check_without_versions()?;
+    preconditions.check_creation()?;
     json::refuse_members(&request, payload, &api.json_bodies, &caller).await?;
     let (Some(key), None) = (caller.key().cloned(), caller.session()) else {
         let detail = "Send the header Authorization: Bearer <API key>.";

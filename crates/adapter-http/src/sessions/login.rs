@@ -63,7 +63,7 @@ pub(crate) async fn begin(
     api: State,
 ) -> Answer {
     purpose::admit(&request, &api)?;
-    preconditions.check_without_versions()?;
+    preconditions.check_creation()?;
     let redirect_uri = api.admission.site.console(&request)?;
     let body: BeginMembers = json::read_small_object(&request, payload).await?;
     let purpose = purpose::read(&request, &api, &body.purpose, &body.token).await?;
@@ -80,7 +80,7 @@ pub(crate) async fn finish(
     api: State,
 ) -> Answer {
     admit_ending(&request, &api.admission)?;
-    preconditions.check_without_versions()?;
+    preconditions.check_creation()?;
     let signing_in = SigningIn::new(&request, &api, "login")?;
     let body: FinishMembers = json::read_small_object(&request, payload).await?;
     let (state, code) = (text_of(body.state), text_of(body.code));

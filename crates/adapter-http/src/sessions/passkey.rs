@@ -71,7 +71,7 @@ pub(crate) async fn begin(
     api: State,
 ) -> Answer {
     purpose::admit(&request, &api)?;
-    preconditions.check_without_versions()?;
+    preconditions.check_creation()?;
     let origin = api.admission.site.passkey_origin(&request)?;
     let body: BeginMembers = json::read_small_object(&request, payload).await?;
     let purpose = purpose::read(&request, &api, &body.purpose, &body.token).await?;
@@ -88,7 +88,7 @@ pub(crate) async fn finish(
     api: State,
 ) -> Answer {
     admit_ending(&request, &api.admission)?;
-    preconditions.check_without_versions()?;
+    preconditions.check_creation()?;
     let signing_in = SigningIn::new(&request, &api, "passkey")?;
     let body: FinishMembers = json::read_small_object(&request, payload).await?;
     let (response, name) = body.into_parts();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use actix_web::{HttpRequest, HttpResponse};
+use actix_web::{HttpRequest, HttpResponse, http::header};
 use domain::{
     access::DONE,
     api_key::ApiKey,
@@ -23,7 +23,7 @@ use crate::{
         answer::Answer,
         problem::{Problem, ProblemCode},
     },
-    sessions::record::SessionRecord,
+    sessions::{path, record::SessionRecord},
     state::Api,
 };
 
@@ -128,7 +128,9 @@ pub(super) fn answer(
     });
     let session = caller.session().ok_or_else(Problem::internal)?;
     let session = SessionRecord::of(&caller, session, api.admission.sessions.terms);
+    let location = format!("{}{}", api.base_path, path::SESSION);
     Ok(HttpResponse::Created()
+        .insert_header((header::LOCATION, location))
         .append_header(TokenCookie::Session.holding(&token))
         .append_header(TokenCookie::Ceremony.cleared())
         .json(BegunRecord { session, return_to }))

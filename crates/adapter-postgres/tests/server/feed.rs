@@ -111,8 +111,12 @@ async fn identifier_that_was_drawn_before_its_insert_is_refused() {
     let seen = page(&store, FeedCursor::START).await;
     let refused = other.batch_execute(&insert(&drawn.to_string(), "F-3")).await.unwrap_err();
     let refused = refused.as_db_error().unwrap();
-    assert_eq!(refused.message(), "the identifier of an order was drawn before its INSERT");
-    assert!(refused.hint().unwrap().contains("id"));
+    let expected = format!(
+        "the identifier {drawn} of an order is not above {}, which was drawn before its INSERT",
+        drawn + 1
+    );
+    assert_eq!(refused.message(), expected);
+    assert!(refused.hint().unwrap().contains("leaves the column id out"), "{refused:?}");
 
     // The INSERT itself may draw it, also by name, and in a transaction that has drawn others.
     let own = insert("nextval('orders_id_seq')", "F-4");
@@ -121,6 +125,60 @@ async fn identifier_that_was_drawn_before_its_insert_is_refused() {
     let after = page(&store, seen.next).await;
     assert_eq!(after.entries.len(), 2);
     assert_eq!(database.sql("SELECT count(*) FROM orders"), "4");
+}
+
+/// As `pg_restore --data-only` writes them into the tables of which they come.
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_of_a_dump_are_refused_with_what_a_restore_needs() {
+    let (store, database) = store().await;
+    create(&store, "F-1").await.unwrap();
+    let other = outsider(&database).await;
+    let empty = "CREATE TABLE dumped AS SELECT * FROM orders; \
+        ALTER TABLE orders DISABLE TRIGGER orders_are_not_truncated; TRUNCATE orders CASCADE; \
+        ALTER TABLE orders ENABLE TRIGGER orders_are_not_truncated";
+    other.batch_execute(empty).await.unwrap();
+    let restore = "INSERT INTO orders SELECT * FROM dumped";
+    let refused = other.batch_execute(restore).await.unwrap_err();
+    let refused = refused.as_db_error().unwrap();
+    let message = "the identifier 1 of an order is not above 1, which was drawn before its INSERT";
+    assert_eq!(refused.message(), message);
+    assert!(refused.hint().unwrap().contains("--disable-triggers"), "{refused:?}");
+    // What that option does.
+    let all = |switch| format!("ALTER TABLE orders {switch} TRIGGER ALL");
+    let restore = [all("DISABLE"), restore.to_owned(), all("ENABLE")].join("; ");
+    other.batch_execute(&restore).await.unwrap();
+    assert_eq!(create(&store, "F-2").await.unwrap(), OrderId(2));
+}
+
+/// The sessions of the service have drawn identifiers that are too small then. The remedy takes them away at once.
+#[tokio::test(flavor = "multi_thread")]
+async fn sequence_that_draws_ahead_is_named_with_its_remedy() {
+    let (store, database) = store().await;
+    let first = create(&store, "F-1").await.unwrap();
+    let insert = |number: &str| {
+        let columns = "client_id, api_key_id, signing_service_id, created_at, updated_at, is_test, \
+            holds_file_number, status, details";
+        format!(
+            "INSERT INTO orders (file_number, {columns}) SELECT '{number}', {columns} FROM orders \
+            WHERE id = {}",
+            first.0
+        )
+    };
+    let other = outsider(&database).await;
+    database.sql("ALTER SEQUENCE orders_id_seq CACHE 50");
+    other.batch_execute(&insert("F-2")).await.unwrap();
+    let refused = other.batch_execute(&insert("F-3")).await.unwrap_err();
+    let refused = refused.as_db_error().unwrap();
+    assert!(
+        refused.message().starts_with("the sequence orders_id_seq has CACHE 50, "),
+        "{refused:?}"
+    );
+    let remedy = refused.hint().unwrap().strip_prefix("Run ").unwrap();
+    database.sql(remedy.trim_end_matches('.'));
+    other.batch_execute(&insert("F-3")).await.unwrap();
+    create(&store, "F-4").await.unwrap();
+    let page = page(&store, FeedCursor::START).await;
+    assert_eq!(page.entries.len(), 4, "{page:?}");
 }
 
 /// It has removed some entries of its order already.

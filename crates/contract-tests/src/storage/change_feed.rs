@@ -143,6 +143,39 @@ pub async fn every_kind_of_change_is_in_the_feed_once(storage: &Storage) {
     }
 }
 
+/// An instance of version 0.1.0 beside knows neither the feed nor any later column.
+pub async fn changes_by_the_first_version_are_in_the_feed(storage: &Storage) {
+    let first = storage.create(&new_order("F-1", NOW)).await;
+    let seen = read(storage, LIVE, FeedCursor::START, 100).await.1;
+    storage.other_system.create_as_first_version(first, "F-2").await;
+    let newest = storage.reader.newest(LIVE, "F-2").await.unwrap();
+    let (id, _) = newest.expect("the order is there");
+    storage.other_system.change_as_first_version(id).await;
+    let expected = [
+        ("created", "NEW"),
+        ("note_added", "NEW"),
+        ("changed", "NEW"),
+        ("documents_added", "NEW"),
+        ("status", "ASSIGNED"),
+    ];
+    for owner in [LIVE, service()] {
+        let entries = read(storage, owner, seen, 100).await.0;
+        assert!(entries.iter().all(|entry| entry.change.order == id), "{entries:?}");
+        let found: Vec<_> = entries
+            .iter()
+            .map(|entry| (entry.change.kind.as_str(), entry.change.status.as_str()))
+            .collect();
+        assert_eq!(found, expected);
+    }
+    let read_back = storage.reader.listed(LIVE, id).await.unwrap().unwrap().whole().unwrap();
+    assert_eq!(read_back.stored.status.as_str(), "ASSIGNED");
+
+    storage.other_system.erase_as_first_version(id).await;
+    for owner in [LIVE, service()] {
+        assert_eq!(kinds(&read(storage, owner, seen, 100).await.0), [(id, "erased")]);
+    }
+}
+
 /// Whatever their size, and wherever they begin.
 pub async fn pages_have_every_entry_once(storage: &Storage) {
     for number in 0..4 {

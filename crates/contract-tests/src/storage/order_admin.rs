@@ -24,8 +24,9 @@ use crate::{
     samples::{
         CLIENT, LIVE, MICROSECOND, NOW, Storage, WINDOW, attempt, condemned, create_with_uploads,
         delivery, dispatch, document, hold, idempotency_key, key_of, keys_of, lease_webhooks,
-        mails, maximal_order, maximal_request, new_endpoint, new_order, object_key, order,
-        order_of, record_uploads, settle, settle_webhook, stored, to_sign, with_key, withdraw,
+        mails, maximal_order, maximal_request, minimal_request, new_endpoint, new_order,
+        object_key, order, order_of, record_uploads, settle, settle_webhook, stored, to_sign,
+        with_key, withdraw,
     },
 };
 
@@ -202,6 +203,19 @@ pub async fn erasure_leaves_only_the_row(storage: &Storage) {
     let status = "CLOSED".to_owned();
     let remains = Remains { status, client: CLIENT, history: closed(), data: Vec::new() };
     assert_eq!(storage.other_system.remains(id).await, remains);
+}
+
+/// An instance of version 0.1.0 beside does not know what later versions store of the order.
+pub async fn erasure_by_the_first_version_leaves_only_the_row(storage: &Storage) {
+    let mut any_time = minimal_request();
+    any_time["signingDetailsFormData"]["signingTimeType"] = json!("anytime");
+    let id = storage.create(&NewOrder { order: order(any_time), ..new_order("F", NOW) }).await;
+    storage.other_system.change_order(id, ForeignChange::Named(Some(7), "Pat")).await;
+    storage.other_system.change_as_first_version(id).await;
+    assert!(!storage.other_system.remains(id).await.data.is_empty());
+    storage.other_system.erase_as_first_version(id).await;
+    assert_eq!(storage.other_system.remains(id).await.data, Vec::<String>::new());
+    assert_eq!(storage.reader.order(LIVE, id).await.unwrap(), Some(MaybeErased::Erased));
 }
 
 /// Another order may use it at once. Erasing the order again, or an unknown one, changes nothing.

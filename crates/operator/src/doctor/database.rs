@@ -3,7 +3,7 @@
 
 use std::{path::Path, sync::Arc};
 
-use adapter_postgres::{Facts, Inspection, PostgresStore, Protection};
+use adapter_postgres::{Facts, Inspection, MigrateError, PostgresStore, Protection};
 use adapter_sqlite::SqliteStore;
 use adapter_webhook::SealedSecrets;
 use anyhow::Context as _;
@@ -44,6 +44,9 @@ const MIN_VERSION: i32 = 130_000;
 
 /// Connections of a start, beside the pool.
 const START_CONNECTIONS: usize = 2;
+
+const DRAWS_AHEAD: &str =
+    "Run the statement as the owner of the tables; running instances create orders again at once";
 
 const MIGRATE: &str = "The next start applies them, or `notary-orders migrate`";
 
@@ -365,7 +368,11 @@ fn postgres(
     found: &mut Findings,
 ) -> Result<(), Failure> {
     let Inspection { facts, missing_migrations, clock_ahead, round_trip, .. } = inspection;
-    let state = judge_state(&facts, usable(missing_migrations, settings), found);
+    let missing_migrations = match missing_migrations {
+        Err(error @ MigrateError::DrawsAhead(_)) => advise(Err(error), DRAWS_AHEAD),
+        other => usable(other, settings),
+    };
+    let state = judge_state(&facts, missing_migrations, found);
     judge_durability(&facts, found);
     judge_connections(facts.connections, settings.database_connections, found);
     judge_protection(inspection.protection, found);

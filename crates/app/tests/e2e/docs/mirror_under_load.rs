@@ -2,30 +2,34 @@
 //! instances, of which one is killed again and again. The example program that mirrors is killed, too. At the end the
 //! mirror is equal to the database, order by order.
 //!
-//! `MIRROR_STEPS` is the number of changes of each client.
+//! `MIRROR_STEPS` is the number of changes of each client. Each wait ends, and says what it waited for.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    process::Stdio,
+    process::{Command, Stdio},
     sync::{
         Arc, RwLock,
         atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
     },
+    time::Duration,
 };
 
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use test_servers::proxy::Proxy;
-use tokio::task::{block_in_place, spawn_blocking};
+use tokio::{
+    task::{JoinHandle, block_in_place},
+    time::{sleep, timeout},
+};
 
 use super::{
-    examples::{configured, lines},
+    examples::configured,
     in_step::{listed, mirrored},
 };
 use crate::{
     harness::service_process::{ServiceProcess, SqlSession, issue_key, notary_orders, run},
-    harness::{Api, created, eventually, order, setting},
+    harness::{Api, created, order, setting},
     wiring::Wiring,
 };
 
@@ -45,6 +49,44 @@ const ANSWERS: [usize; 5] = [1, 400, 30, 400, 120];
 
 const FLAGS: [&str; 2] = ["--rate-per-second=0", "--reads-rate-per-second=0"];
 
+/// Time limit of each wait, on a machine that does much else too.
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// The same for statements by SQL, which other systems hold up.
+const SQL_LIMIT: &str = "SET statement_timeout = '300s'";
+
+/// Returns the output of a future. Fails after the limit, and says what it waited for.
+async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
+    timeout(LIMIT, future).await.unwrap_or_else(|_| panic!("waited {LIMIT:?} for {what}"))
+}
+
+/// Waits until a condition holds.
+async fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    let holds = async {
+        while !condition() {
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    within(what, holds).await;
+}
+
+/// Runs a program that succeeds. Its errors are in the output of the test. One that does not end is killed.
+async fn succeed(what: &str, mut program: Command) {
+    let mut child = program.stdout(Stdio::null()).spawn().unwrap();
+    let mut status = None;
+    let ended = async {
+        while status.is_none() {
+            sleep(Duration::from_millis(10)).await;
+            status = child.try_wait().unwrap();
+        }
+    };
+    if timeout(LIMIT, ended).await.is_err() {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    assert!(status.is_some_and(|status| status.success()), "waited for {what}: {status:?}");
+}
+
 /// What the clients of the two instances know.
 #[derive(Clone)]
 struct Load {
@@ -58,21 +100,38 @@ impl Load {
     /// Sends a request to the instances in turn until one carries it out, or until the order is erased. A repeat may
     /// carry it out twice.
     async fn insist(&self, turn: usize, request: impl Fn(&Api) -> RequestBuilder) -> Option<Value> {
-        for attempt in 0.. {
-            let api = self.instances[(turn + attempt) % 2].read().unwrap().clone();
-            let Ok(response) = request(&api).send().await else { continue };
-            match response.status().as_u16() {
-                200 | 201 => {
-                    let Ok(body) = response.json().await else { continue };
-                    self.done.fetch_add(1, SeqCst);
-                    return Some(body);
+        let mut last = String::new();
+        let attempts = async {
+            for attempt in 0.. {
+                // While one is killed, and the other is at a limit.
+                if attempt > 1 {
+                    sleep(Duration::from_millis(10)).await;
                 }
-                404 | 410 => return None,
-                503 => {}
-                status => panic!("{status}: {}", response.text().await.unwrap()),
+                let api = self.instances[(turn + attempt) % 2].read().unwrap().clone();
+                let response = match request(&api).send().await {
+                    Ok(response) => response,
+                    Err(error) => {
+                        last = format!("{error:?}");
+                        continue;
+                    }
+                };
+                let (status, text) = (response.status().as_u16(), response.text().await);
+                last = format!("{status}: {text:?}");
+                match (status, text) {
+                    (200 | 201, Ok(text)) => {
+                        self.done.fetch_add(1, SeqCst);
+                        let body: Value = serde_json::from_str(&text).unwrap();
+                        return Some(body);
+                    }
+                    (404 | 410, _) => return None,
+                    (503, _) | (200 | 201, Err(_)) => {}
+                    _ => panic!("{last}"),
+                }
             }
-        }
-        unreachable!("the attempts do not end")
+            unreachable!("the attempts do not end")
+        };
+        let answer = timeout(LIMIT, attempts).await;
+        answer.unwrap_or_else(|_| panic!("waited {LIMIT:?} to carry out a change; last: {last}"))
     }
 
     /// Re-sends orders, assigns them and adds notes, as title software and a dispatcher do.
@@ -114,14 +173,19 @@ struct BySql {
     created: usize,
 }
 
-/// Changes and creates orders by SQL, in transactions that stay open while clients read the feed.
+/// Changes and creates orders by SQL, in transactions that stay open while clients read the feed. Makes no more
+/// changes than the clients: the mirror reads each, and on a slow machine it would not come to an end.
 async fn change_by_sql(wiring: &Wiring, load: &Load, is_over: &AtomicBool) -> BySql {
     const ANY: &str = "(SELECT id FROM orders WHERE erased_at IS NULL ORDER BY random() LIMIT 1)";
     const COLUMNS: &str = "client_id, api_key_id, signing_service_id, starts_at, ends_at, created_at, \
         updated_at, is_test, status, details, signing_date, search_text, day_starts_at";
-    let mut session = SqlSession::open(wiring.sql());
+    let mut session = SqlSession::holding(wiring.sql(), SQL_LIMIT);
     let mut by_sql = BySql::default();
     for number in 0_usize.. {
+        // The clients end, or the test fails.
+        while number >= load.done.load(SeqCst) && !is_over.load(SeqCst) {
+            sleep(Duration::from_millis(10)).await;
+        }
         if is_over.load(SeqCst) {
             break;
         }
@@ -135,7 +199,8 @@ async fn change_by_sql(wiring: &Wiring, load: &Load, is_over: &AtomicBool) -> By
         assert!(block_in_place(|| session.run(&format!("BEGIN; {statement}"))), "{statement}");
         for _ in 0..5 {
             let api = load.instances[0].read().unwrap().clone();
-            api.read("/api/order/changes?after=now").await;
+            let now = api.read("/api/order/changes?after=now");
+            within("the cursor of now, beside an open transaction", now).await;
         }
         let is_undone = number % 4 == 3;
         let end = if is_undone { "ROLLBACK" } else { "COMMIT" };
@@ -161,7 +226,7 @@ struct Runs {
 async fn mirror(load: &Load, key: &str, state: &TempDir, is_over: &AtomicBool) -> Runs {
     let mut runs = Runs::default();
     for run in 0_usize.. {
-        if is_over.load(SeqCst) && runs.killed > 0 {
+        if is_over.load(SeqCst) {
             break;
         }
         // The instance that is killed, too: then a run on it fails.
@@ -172,7 +237,7 @@ async fn mirror(load: &Load, key: &str, state: &TempDir, is_over: &AtomicBool) -
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let answers = ANSWERS[run % ANSWERS.len()];
         let mut status = None;
-        eventually(|| {
+        until("the end of a run of the mirror, or the answers after which it is killed", || {
             status = child.try_wait().unwrap();
             status.is_some() || proxy.round_trips() >= answers
         })
@@ -209,7 +274,7 @@ async fn mirror_is_equal_to_the_database_after_load_and_kills() {
         service_key: service_key.trim().to_owned(),
         done: Arc::default(),
     };
-    created(kept.order("FIRST").await).await;
+    created(within("the first order", kept.order("FIRST")).await).await;
     let steps = setting("MIRROR_STEPS", STEPS);
     let clients = (0..CLIENTS).map(|client| tokio::spawn(load.clone().change(client, steps)));
     let clients: Vec<_> = clients.collect();
@@ -219,20 +284,24 @@ async fn mirror_is_equal_to_the_database_after_load_and_kills() {
     let kills = async {
         for kill in 1..=KILLS {
             let enough = CLIENTS * steps * kill / (KILLS + 1);
-            eventually(|| load.done.load(SeqCst) >= enough).await;
+            let is_due = || {
+                let have_ended = clients.iter().all(JoinHandle::is_finished);
+                load.done.load(SeqCst) >= enough || have_ended
+            };
+            until(&format!("{enough} changes by clients"), is_due).await;
             victim.kill();
             let any = "SELECT id FROM orders WHERE erased_at IS NULL ORDER BY random() LIMIT 3";
             for id in wiring.lines(any) {
                 // Waits for transactions by SQL, which must go on meanwhile.
-                let mut erase = notary_orders(&wiring, &["orders", "erase", &id, "--yes"]);
-                let output = spawn_blocking(move || erase.output()).await.unwrap().unwrap();
-                assert!(output.status.success(), "{output:?}");
+                let erase = notary_orders(&wiring, &["orders", "erase", &id, "--yes"]);
+                succeed("an erasure", erase).await;
                 erased.insert(id.parse::<i64>().unwrap());
             }
             victim = block_in_place(start);
             *load.instances[1].write().unwrap() = (*victim).clone();
         }
         for client in clients {
+            // Each of its requests has a limit.
             client.await.unwrap();
         }
         is_over.store(true, SeqCst);
@@ -243,9 +312,9 @@ async fn mirror_is_equal_to_the_database_after_load_and_kills() {
         mirror(&load, &key, &state, &is_over),
     );
 
-    lines(configured(MIRROR, &kept.base_url, &key, &state)).await;
+    succeed("the last run of the mirror", configured(MIRROR, &kept.base_url, &key, &state)).await;
     let found = lasting(mirrored(state.path()));
-    assert_eq!(found, lasting(listed(&kept).await));
+    assert_eq!(found, lasting(within("the list of orders", listed(&kept)).await));
     let status = "SELECT id || ' ' || status FROM orders WHERE erased_at IS NULL ORDER BY id";
     let status_of =
         |(id, order): (&i64, &Value)| format!("{id} {}", order["order_status"].as_str().unwrap());

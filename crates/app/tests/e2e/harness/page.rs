@@ -126,6 +126,7 @@ impl Page {
     pub async fn call(&mut self, method: Method, path: &str, body: Option<Value>) -> Value {
         let response = self.send(method, path, body).await;
         let (status, cache) = (response.status(), response.headers().get("cache-control").cloned());
+        assert!(status != 201 || response.headers().contains_key("location"), "{path}");
         let text = response.text().await.unwrap();
         assert!(status.is_success(), "{path} {status} {text}");
         if ["/api/session", "/api/people", "/api/keys"].iter().any(|it| path.starts_with(it)) {

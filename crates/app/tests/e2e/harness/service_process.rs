@@ -5,13 +5,14 @@ use std::{
     ops::Deref,
     path::PathBuf,
     process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Output, Stdio},
+    sync::mpsc::{self, RecvTimeoutError, Sender},
     thread::JoinHandle,
 };
 
 use serde_json::{Value, json};
 
 use crate::{
-    harness::{AT_ONCE, Api, client_without_pool, eventually_async},
+    harness::{AT_ONCE, Api, PATIENCE, client_without_pool, eventually_async},
     wiring::Wiring,
 };
 
@@ -114,6 +115,17 @@ impl Drop for SqlSession {
     }
 }
 
+/// Kills a process unless the result is dropped in time.
+fn kill_after_patience(process: u32) -> Sender<()> {
+    let (starting, is_over) = mpsc::channel();
+    std::thread::spawn(move || {
+        if is_over.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
+            let _ = Command::new("kill").args(["-KILL", &process.to_string()]).status();
+        }
+    });
+    starting
+}
+
 /// Issues a key with the binary.
 pub fn issue_key(wiring: &Wiring) -> String {
     run(wiring, &["keys", "issue", "--name=test"]).trim().to_owned()
@@ -193,12 +205,13 @@ impl ServiceProcess {
         let stdout = BufReader::new(child.stdout.take().unwrap());
         let mut log = BufReader::new(child.stderr.take().unwrap());
         let (mut line, mut before) = (String::new(), String::new());
+        let starting = kill_after_patience(child.id());
         let (address, ops_address) = loop {
             line.clear();
             assert_ne!(
                 log.read_line(&mut line).unwrap(),
                 0,
-                "the server stopped before it listened: {before}"
+                "the server stopped, or was killed after {PATIENCE:?}, before it listened: {before}"
             );
             before += &line;
             let event: Value = serde_json::from_str(&line).unwrap_or_default();
@@ -212,6 +225,7 @@ impl ServiceProcess {
                 break (api.to_owned(), ops.to_owned());
             }
         };
+        drop(starting);
         let [address, ops_address] = [address, ops_address].map(|text| text.parse().unwrap());
         let api = Api::new(client_without_pool(), "", address, ops_address);
         (Self { child, log: None, stdout, api }, log, before)

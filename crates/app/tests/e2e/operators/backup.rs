@@ -13,7 +13,7 @@ use std::{
 };
 
 use reqwest::Method;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::{runtime::Handle, task::block_in_place};
 
 use crate::{
@@ -94,18 +94,33 @@ async fn backup_under_load_restores_complete_orders() {
     created(service.order_with_deed("after").await).await;
 }
 
+/// Creates an order, and changes it.
+async fn change(service: &ServiceProcess, number: &str) {
+    let order = created(service.order(number).await).await;
+    let notes = format!("/api/order/{}/notes", order["order_id"]);
+    created(service.post(&notes).json(&json!({ "text": "x" })).send().await.unwrap()).await;
+}
+
+/// Returns the cursor of now.
+async fn now(service: &ServiceProcess) -> String {
+    let page = service.read("/api/order/changes?after=now").await;
+    page["next_after"].as_str().unwrap().to_owned()
+}
+
+/// Asserts that a cursor is of lost changes, and another one is not.
+async fn assert_lost(service: &ServiceProcess, lost: &str, kept: &str) -> Value {
+    let behind = service.get(&format!("/api/order/changes?after={lost}")).await;
+    let behind = problem(behind, 400, "validation_failed").await;
+    assert_eq!(behind["errors"][0]["code"], "unknown_cursor");
+    let page = service.read(&format!("/api/order/changes?after={kept}")).await;
+    let numbers = page["data"].as_array().unwrap().iter().map(|change| &change["file_number"]);
+    assert_eq!(numbers.collect::<Vec<_>>(), ["F-3", "F-3", "F-4", "F-4"]);
+    page
+}
+
 /// The restored database gives the same identifiers and numbers again. A cursor in what it has goes on.
 #[tokio::test(flavor = "multi_thread")]
 async fn cursor_from_behind_a_restored_backup_is_unknown() {
-    async fn change(service: &ServiceProcess, number: &str) {
-        let order = created(service.order(number).await).await;
-        let notes = format!("/api/order/{}/notes", order["order_id"]);
-        created(service.post(&notes).json(&json!({ "text": "x" })).send().await.unwrap()).await;
-    }
-    async fn now(service: &ServiceProcess) -> String {
-        let page = service.read("/api/order/changes?after=now").await;
-        page["next_after"].as_str().unwrap().to_owned()
-    }
     let wiring = Wiring::embedded();
     let service = ServiceProcess::keyed(&wiring, &[]);
     change(&service, "F-1").await;
@@ -123,18 +138,44 @@ async fn cursor_from_behind_a_restored_backup_is_unknown() {
     for number in ["F-3", "F-4"] {
         change(&service, number).await;
     }
-    let behind = service.get(&format!("/api/order/changes?after={lost}")).await;
-    let behind = problem(behind, 400, "validation_failed").await;
-    assert_eq!(behind["errors"][0]["code"], "unknown_cursor");
-    let page = service.read(&format!("/api/order/changes?after={kept}")).await;
-    let numbers = page["data"].as_array().unwrap().iter().map(|change| &change["file_number"]);
-    assert_eq!(numbers.collect::<Vec<_>>(), ["F-3", "F-3", "F-4", "F-4"]);
+    let page = assert_lost(&service, &lost, &kept).await;
     // Its own cursors go on across the next start, and across `adopt`.
     let own = page["next_after"].as_str().unwrap().to_owned();
     assert_eq!(service.stop("-TERM").0, Some(0));
     run(&restored, &["adopt"]);
     let service = ServiceProcess::start(&restored, &[]).with_key(key);
     assert_eq!(now(&service).await, own);
+}
+
+/// The service takes the file for the original, so the guide has a statement for it.
+#[tokio::test(flavor = "multi_thread")]
+async fn cursor_from_behind_a_snapshot_in_place_is_unknown_after_the_statement_of_the_guide() {
+    let wiring = Wiring::embedded();
+    let service = ServiceProcess::keyed(&wiring, &[]);
+    let key = service.key.clone();
+    change(&service, "F-1").await;
+    let kept = now(&service).await;
+    assert_eq!(service.stop("-TERM").0, Some(0));
+    let (file, snapshot) =
+        (wiring.data().join("notary-orders.sqlite"), wiring.data().join("snapshot"));
+    fs::copy(&file, &snapshot).unwrap();
+    let service = ServiceProcess::start(&wiring, &[]).with_key(key.clone());
+    change(&service, "F-2").await;
+    let lost = now(&service).await;
+    assert_eq!(service.stop("-TERM").0, Some(0));
+
+    // The file stays the same one.
+    fs::copy(&snapshot, &file).unwrap();
+    let guide = include_str!("../../../../../docs/operations.md");
+    let statement =
+        guide.lines().map(str::trim).find(|line| line.starts_with("UPDATE order_feed")).unwrap();
+    wiring.lines(statement);
+    assert_eq!(wiring.rows("orders"), 1);
+    let service = ServiceProcess::start(&wiring, &[]).with_key(key);
+    for number in ["F-3", "F-4"] {
+        change(&service, number).await;
+    }
+    assert_lost(&service, &lost, &kept).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -96,6 +96,16 @@ fn unusable_database_is_named() {
     assert!(report.found("fail", "database").contains("read-only"), "{}", report.text);
 }
 
+/// The database refuses most orders then.
+#[test]
+fn sequence_that_draws_ahead_is_named_with_its_remedy() {
+    let wiring = migrated(Wiring::production_without_tables());
+    wiring.lines("ALTER SEQUENCE orders_id_seq CACHE 50");
+    let report = Report::on(&wiring, &[]);
+    let found = report.found("fail", "database");
+    assert!(found.contains("run ALTER SEQUENCE orders_id_seq CACHE 1"), "{}", report.text);
+}
+
 #[test]
 fn unusable_bucket_is_named() {
     let wiring = migrated(Wiring::production_without_tables());
