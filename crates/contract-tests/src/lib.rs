@@ -206,6 +206,7 @@ macro_rules! contract {
             lease_settles_once, expired_lease_settles_until_taken, unleased_delivery_is_not_settled,
             deliveries_are_listed_by_age, retry_resets_a_failed_delivery,
             retry_makes_a_waiting_delivery_due, retry_changes_no_delivery_in_progress,
+            retried_mail_tells_its_order_as_it_is,
             stats_count_events_and_deliveries, mails_to_a_recipient_are_counted_per_hour,
             mail_that_does_not_begin_is_not_counted, mail_of_a_lost_worker_is_counted_again,
             mail_above_the_limit_waits_and_is_counted_again,

@@ -356,14 +356,13 @@ impl UnsuccessfulAttempt {
     }
 }
 
-/// Makes a mail due, with no failures.
+/// Makes a mail due, with no failures. It keeps the instant of its event, which tells the changes since then.
 #[derive(AsChangeset)]
 #[diesel(table_name = deliveries, treat_none_as_null = true)]
 pub struct RetriedDelivery {
     attempts: i32,
     unknown_outcomes: i32,
     over_limit: bool,
-    created_at: Utc,
     due_at: Utc,
     failed_at: Option<Utc>,
 }
@@ -371,13 +370,11 @@ pub struct RetriedDelivery {
 impl RetriedDelivery {
     /// Returns the change that makes it due at an instant.
     pub fn at(instant: OffsetDateTime) -> Self {
-        let at = Utc(instant);
         Self {
             attempts: 0,
             unknown_outcomes: 0,
             over_limit: false,
-            created_at: at,
-            due_at: at,
+            due_at: Utc(instant),
             failed_at: None,
         }
     }
