@@ -1,5 +1,6 @@
 // One order: what a dispatcher reads aloud, and what the key may do with it.
 
+import { addressLine, regionOf } from "../shared/address.js";
 import { Failure, problem, request, session } from "../shared/api.js";
 import { showErrors } from "../shared/controls.js";
 import {
@@ -344,12 +345,10 @@ function place(details) {
   const [address, city, state, zip] = isElsewhere
     ? ["address", "city", "state", "zipcode"].map(of)
     : [details.propertyAddress, details.city, details.state, details.zipcode];
-  const region = [city, [state, zip].filter(Boolean).join(" ")].filter(Boolean).join(", ");
   const text = address ?? details.propertyAddress;
-  // Many addresses have their city.
-  const isWhole = city && text.toLowerCase().includes(city.toLowerCase());
-  const whole = [text, !isWhole && region].filter(Boolean).join(", ");
-  return [said(text), !isWhole && h("div", {}, said(region)), h("div", {}, mapLink(whole))];
+  const region = regionOf(text, city, state, zip);
+  const whole = addressLine(text, city, state, zip);
+  return [said(text), region && h("div", {}, said(region)), h("div", {}, mapLink(whole))];
 }
 
 /** Returns who the notary of an order is. */
