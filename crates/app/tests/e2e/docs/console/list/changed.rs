@@ -89,18 +89,27 @@ async fn rows_fit_twelve_on_a_desk_and_four_on_a_phone() {
     let mut console = Console::start(&[], of_client()).await;
     console.set_time_zone("America/Chicago").await;
     let service = console.user_on(of_service()).await;
-    // It is 6:00 there: half of them lack a notary, and the others a confirmation.
-    let today = console.date_in(0).await;
-    let names = ["Jane Doe", "Alexandra Montgomery", "José Núñez", "Mary-Ann Smith Jones"];
+    // It is 6:00 there: there are orders without a notary, a confirmation, documents and a result.
+    let [yesterday, today] = [console.date_in(-1).await, console.date_in(0).await];
+    let names = [
+        "Jane Doe",
+        "Alexandra Maria Montgomery-Featherstonehaugh",
+        "José Núñez",
+        "Mary-Ann Smith Jones",
+    ];
     for number in 1..=16_usize {
-        let details = json!({
-            "specificTime": if number <= 8 { "23:00" } else { "09:00" },
-            "signerName": names[number % names.len()],
-        });
-        console.create_on(&format!("REFI-2026-{number:04}"), &today, details).await;
-        if number > 8 {
-            let pat = json!({ "name": "Pat Garcia", "phone": "+1 214 555 0177" });
-            let assigned = json!({ "order_status": "ASSIGNED", "notary": pat });
+        let (date, time, status) = match number {
+            5..=8 => (&today, "09:00", Some("ASSIGNED")),
+            9..=12 => (&today, "07:30", Some("CONFIRMED")),
+            13..=15 => (&yesterday, "14:30", Some("CONFIRMED")),
+            _ => (&today, "23:00", None),
+        };
+        let details = json!({ "specificTime": time, "signerName": names[number % names.len()] });
+        console.create_on(&format!("REFI-2026-{number:04}"), date, details).await;
+        if let Some(status) = status {
+            let name = "Maximiliana Oppenheimer-Rodriguez";
+            let notary = json!({ "name": name, "phone": "+1 214 555 0177" });
+            let assigned = json!({ "order_status": status, "notary": notary });
             let path = format!("/api/order/{number}");
             let sent = service.request(Method::PATCH, &path).json(&assigned).send().await;
             assert_eq!(sent.unwrap().status(), 200);
