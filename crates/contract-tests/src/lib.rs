@@ -193,6 +193,7 @@ macro_rules! contract {
             mails_of_a_call_are_as_many_as_clients_cause,
             news_that_gather_join_the_mail_that_waits, news_join_a_mail_that_leaves_at_once,
             news_of_a_call_gather,
+            changes_that_new_order_tells_have_all_of_their_attempts,
             news_do_not_join_a_mail_that_may_have_left,
             concurrent_workers_gather_news_in_one_mail,
             notes_that_one_mail_cannot_tell_have_another,

@@ -39,7 +39,7 @@ pub struct NewMailRow {
 pub struct Dispatched {
     /// The mails, in the order of the call: deliveries due at one instant are leased by identifier.
     pub mails: Vec<NewMailRow>,
-    /// The mails that have waited and that further news have joined, by identifier.
+    /// The mails that have waited and that tell further news, by identifier.
     pub joined: Vec<(i64, JoinedColumns)>,
     /// The webhooks.
     pub webhooks: Vec<NewWebhookRow>,
@@ -126,10 +126,11 @@ impl WaitingMail {
         if self.order_id != later.order_id {
             return false;
         }
-        if !self.task.join(&later.task) {
-            return self.task.tells(&later.task);
+        let joins = self.task.join(&later.task);
+        if !joins && !self.task.tells(&later.task) {
+            return false;
         }
-        if later.task.subject.gathers() {
+        if joins && later.task.subject.gathers() {
             let settled = settling.due_at(self.created_at.0, later.due_at.0);
             self.due_at = self.due_at.max(Utc(settled));
         }
@@ -155,7 +156,7 @@ impl From<WaitingMail> for NewMailRow {
     }
 }
 
-/// The columns of a mail that further news have joined.
+/// The columns of a mail that further news have joined, or that tells them. Each news has all of its attempts.
 #[derive(AsChangeset)]
 #[diesel(table_name = deliveries, treat_none_as_null = true)]
 pub struct JoinedColumns {
