@@ -19,7 +19,7 @@ import { Timeline } from "./timeline.js";
 import { signingTime } from "../shared/times.js";
 import { toast } from "../shared/toast.js";
 import { Version } from "./version.js";
-import { ATTENTION, CANCELLED, isCancellable, isChangeable, statusBadge } from "../shared/words.js";
+import { CANCELLED, isCancellable, isChangeable, lateOf, statusBadge } from "../shared/words.js";
 import { zoneName } from "../shared/zones.js";
 
 /** Seconds between two questions whether the order has changed: while the page is seen, and while it is hidden. */
@@ -331,11 +331,10 @@ const instructions = ({ specialInstructions: text }) =>
   text && h("div", { class: "instructions" }, h("h3", {}, "Instructions"), h("p", { class: "said" }, said(text)));
 
 /** Returns what needs attention, and what to do about it. */
-function attention({ attention: codes = [] }) {
-  const late = ATTENTION.filter(([code]) => codes.includes(code));
+function attention(order) {
   const todo = ([, sentence, , ofService, ofClient]) =>
     h("p", { class: "attention" }, h("strong", {}, `${sentence}. `), session.isService ? ofService : ofClient);
-  return late.map(todo);
+  return lateOf(order).map(todo);
 }
 
 /** Returns where the signing is. */

@@ -115,7 +115,14 @@ async fn rows_fit_twelve_on_a_desk_and_four_on_a_phone() {
             assert_eq!(sent.unwrap().status(), 200);
         }
     }
+    // Those of yesterday have no documents either. Now only their result is of use.
+    let before =
+        "UPDATE orders SET created_at = created_at - 172800000000 WHERE id IN (13, 14, 15)";
+    assert!(console.app.wiring.execute(before).is_some());
     console.change_user(&service).await;
+    console.browser.click("#view-attention").await;
+    console.browser.shows("The signing is over, and its result is missing 3 orders").await;
+    console.browser.shows("No documents, and less than 2 hours to the start 4 orders").await;
     let whole = "return [...document.querySelectorAll('tbody tr')].filter((row) => {
         const { top, bottom } = row.getBoundingClientRect();
         return top >= 0 && bottom <= innerHeight;
