@@ -231,7 +231,7 @@ async fn create_samples(console: &Console) {
             ("state", state),
             ("timeZoneId", zone),
             ("signingDate", &date),
-            ("propertyAddress", &format!("12 Main St, {city}, {state}")),
+            ("propertyAddress", "12 Main St"),
         ] {
             details[name] = json!(value);
         }
