@@ -174,6 +174,7 @@ fn introduction(notification: &Notification) -> String {
 pub(super) fn news(notification: &Notification) -> News {
     let Notification { order, subject, audience, .. } = notification;
     let special = introduction(notification);
+    let has_notary = order.notary_id.is_some() || order.notary.is_some();
     let (subject, heading, introduction) = match (subject, audience) {
         (MailSubject::Created, Audience::Client) => (
             "New order",
@@ -184,7 +185,11 @@ pub(super) fn news(notification: &Notification) -> News {
         (MailSubject::Created, Audience::Service) => (
             "New order",
             "A new signing order",
-            "A client has created this order for your signing service. Please assign a notary.",
+            if has_notary {
+                "A client has created this order for your signing service."
+            } else {
+                "A client has created this order for your signing service. Please assign a notary."
+            },
         ),
         (MailSubject::DocumentsAdded, _) => {
             ("Documents added", "A signing order has new documents", special.as_str())
