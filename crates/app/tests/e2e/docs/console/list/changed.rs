@@ -129,7 +129,7 @@ async fn rows_fit_twelve_on_a_desk_and_four_on_a_phone() {
     }).length";
     let cut = "return [...document.querySelectorAll('tbody td > div')]
         .filter((it) => it.scrollWidth > it.clientWidth + 1).map((it) => it.innerText)";
-    for view in ["attention", "today", "changed", "all"] {
+    for view in ["attention", "today", "week", "changed", "all"] {
         console.browser.devtools("Emulation.clearDeviceMetricsOverride", json!({})).await;
         let link = format!("#view-{view}");
         console.browser.click(&link).await;
