@@ -68,9 +68,9 @@ const columns = () => [
   ["Changed by", (it) => it.changed_by, true],
 ];
 
-// Some spreadsheets end a cell at a semicolon or a tab, some within quotes, too. Those of East Asia take
+// Some spreadsheets end a cell at a semicolon or a tab, some within quotes or at a quote, too. Those of East Asia take
 // full-width characters for those of a formula. The same rule is in output.rs of the commands.
-const FORMULA = /(^|[,;\t\r\n])( *)(?=[=+\-@＝＋－＠])/g;
+const FORMULA = /(^|[,;\t\r\n"])( *)(?=[=+\-@＝＋－＠])/g;
 
 /** Returns a text in which an apostrophe stands before what a spreadsheet would take for a formula. */
 const defused = (text) => text.replace(/^(?=[\t\r])/, "'").replace(FORMULA, "$1$2'");

@@ -84,7 +84,8 @@ async fn no_order_is_hidden_among_two_thousand() {
 #[tokio::test(flavor = "multi_thread")]
 async fn csv_and_print_have_the_list() {
     let console = Console::start(&[], of_client()).await;
-    console.create_on("=1+1", "2026-12-01", json!({ "signerName": "Jane \"JD\", Doe" })).await;
+    let names = json!({ "signerName": "Jane \"JD\", Doe", "coSignerName": "Ann \"=1\"" });
+    console.create_on("=1+1", "2026-12-01", names).await;
     console.create_on("OUT-2", "2026-12-02", json!({})).await;
     console.enter("Search", "jane \"jd\"").await;
     console.press_button("Search").await;
@@ -101,6 +102,7 @@ async fn csv_and_print_have_the_list() {
     let address = "\"123 Main St, Dallas, TX 75201\"";
     assert!(line.contains(&format!("{address},Dallas,TX,{address}")), "{csv}");
     assert!(line.contains("\"Jane \"\"JD\"\", Doe\",(555) 010-0199"), "{csv}");
+    assert!(line.contains(",\"Ann \"\"'=1\"\"\","), "{csv}");
 
     let print = "window.print = () => (window.printed = true);";
     console.browser.run(print, &[]).await;
