@@ -181,9 +181,7 @@ impl From<WaitingMail> for JoinedColumns {
 /// of some orders that waits. No worker has leased it, and none has had an unknown outcome. `of_orders` is the
 /// condition of the column `order_id`, and `lock` the end of the statement.
 pub fn waiting_mails(of_orders: &str, lock: &str) -> String {
-    let takes = |subject: &MailSubject| subject.joins() || MailSubject::WHOLE.contains(subject);
-    let taking = MailSubject::ALL.into_iter().filter(takes);
-    let subjects: Vec<_> = taking.map(|subject| format!("'{}'", subject.as_str())).collect();
+    let subjects = MailSubject::ALL.map(|subject| format!("'{}'", subject.as_str()));
     let waits = "failed_at IS NULL AND leased_until IS NULL AND unknown_outcomes = 0";
     format!(
         "SELECT * FROM deliveries WHERE {waits} AND id IN (\
