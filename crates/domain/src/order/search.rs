@@ -4,7 +4,7 @@
 use unicode_normalization::UnicodeNormalization as _;
 
 use super::{EmailAddress, Notary, Order, OrderStatus, change_request::read_status};
-use crate::request::{Fault, Line, Text as _, ViolationCode, rules::text};
+use crate::request::{Fault, Line, Text as _, ViolationCode, phone_parts, rules::text};
 
 /// Minimum length of a searched text in characters.
 pub const MIN_SEARCH: usize = 3;
@@ -54,7 +54,12 @@ impl SearchedText {
             return Err((ViolationCode::TooShort, detail.into()));
         }
         let mut words: Vec<SearchedWord> = Vec::new();
-        for word in line.split(is_between_words).filter(|word| !is_country_code(word)) {
+        let (text, extension) = match phone_parts(&line) {
+            Some((number, Some(extension))) => (number, Some(extension)),
+            _ => (&*line, None),
+        };
+        let sent = text.split(is_between_words).chain(extension);
+        for word in sent.filter(|word| !is_country_code(word)) {
             let folded = without_country(folded(word));
             let is_joined = has_parts(word, is_joint);
             let word = SearchedWord { folded, lowercase: lowercase(word), is_joined };
@@ -363,14 +368,25 @@ mod tests {
         }
         let elsewhere = order_with(&[
             ("signerPhone", "(972) 555-0234"),
+            ("coSignerName", "Ann Roe"),
+            ("coSignerPhone", "972.555.0236 ext. 5"),
             ("fileNumber", "REFI-7"),
             ("propertyAddress", "9 Elm St"),
             ("zipcode", "75023-4567"),
         ]);
         assert!(!searched_text(&elsewhere).contains('1'), "nothing else has the country code");
-        for text in ["+1 (972) 555-0234", "75023", "75023-4567", "75023 4567", "#refi-7"] {
+        for text in [
+            "+1 (972) 555-0234",
+            "972.555.0236 ext. 5",
+            "(972) 555-0236 x5",
+            "75023",
+            "75023-4567",
+            "75023 4567",
+            "#refi-7",
+        ] {
             assert!(finds(&elsewhere, text), "{text}");
         }
+        assert!(!finds(&elsewhere, "(972) 555-0236 x88"));
         for text in ["smith-jones", "555-214-0134", "2026-114", "0134-555"] {
             assert!(!finds(&order, text), "{text}");
         }
