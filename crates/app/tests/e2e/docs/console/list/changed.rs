@@ -1,5 +1,6 @@
 //! The view Changed, the order of the rows, and the view Needs attention by its codes.
 
+use domain::use_cases::keys::manage_keys::KeyTerms;
 use reqwest::Method;
 use serde_json::json;
 use time::Duration;
@@ -86,14 +87,16 @@ async fn list_is_sorted_by_each_column_and_filtered_by_notary_and_other_side() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rows_fit_twelve_on_a_desk_and_four_on_a_phone() {
-    let mut console = Console::start(&[], of_client()).await;
+    let client = "Lone Star Title and Settlement Company".to_owned();
+    let client = KeyTerms { client_name: Some(client), ..of_client() };
+    let mut console = Console::start(&[], client).await;
     console.set_time_zone("America/Chicago").await;
     let service = console.user_on(of_service()).await;
     // It is 6:00 there: there are orders without a notary, a confirmation, documents and a result.
     let [yesterday, today] = [console.date_in(-1).await, console.date_in(0).await];
     let names = [
         "Jane Doe",
-        "Alexandra Maria Montgomery-Featherstonehaugh",
+        "Alexandra Montgomery-Featherstonehaugh",
         "José Núñez",
         "Mary-Ann Smith Jones",
     ];
@@ -107,8 +110,7 @@ async fn rows_fit_twelve_on_a_desk_and_four_on_a_phone() {
         let details = json!({ "specificTime": time, "signerName": names[number % names.len()] });
         console.create_on(&format!("REFI-2026-{number:04}"), date, details).await;
         if let Some(status) = status {
-            let name = "Maximiliana Oppenheimer-Rodriguez";
-            let notary = json!({ "name": name, "phone": "+1 214 555 0177" });
+            let notary = json!({ "name": "Christopher Vandenberg", "phone": "+1 214 555 0177" });
             let assigned = json!({ "order_status": status, "notary": notary });
             let path = format!("/api/order/{number}");
             let sent = service.request(Method::PATCH, &path).json(&assigned).send().await;
