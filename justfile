@@ -88,6 +88,13 @@ dashboard *arguments:
     target/dashboard/bin/pip install --quiet --requirement scripts/dashboard-requirements.txt
     target/dashboard/bin/python scripts/draw_dashboard.py {{arguments}}
 
+# Renews the pictures of the console and of the API's page in docs/images (needs Chrome or Chromium).
+pictures:
+    cargo test --package notary-orders --test e2e -- \
+        every_view_passes_axe_at_every_width docs_page_creates_orders
+    for it in docs/images/console*.png docs/images/docs-page.png; do \
+        cp "target/screenshots/$(basename "$it")" "$it"; done
+
 # Breaks real servers around the service: the named topologies, or all (needs root or sudo).
 topologies *names:
     ./scripts/topologies.sh {{names}}

@@ -174,7 +174,7 @@ fn news(subject: MailSubject, audience: Audience) -> Notification {
             mail.content = Some(MailContent::Documents(vec![0, 1]));
         }
         MailSubject::NotaryAssigned => {
-            let then = NotaryThen { notary_id: order.notary_id, notary: order.notary.take() };
+            let then = NotaryThen { notary_id: order.notary_id, notary: order.notary.clone() };
             mail.content = Some(MailContent::Notary(then));
         }
         MailSubject::SignedDocumentsAdded => {

@@ -61,6 +61,40 @@ fn repeated_local_time_is_the_earlier_unless_hinted() {
     assert_eq!(convert(Some(datetime!(2026-11-01 07:30 UTC))), Ok(earlier));
 }
 
+/// Also on a day that is longer or shorter, or whose last midnight the clocks skip.
+#[test]
+fn any_time_appointment_is_from_eight_to_midnight_in_its_zone() {
+    for (id, date, starts, ends) in [
+        (
+            "America/Chicago",
+            date!(2026 - 03 - 08),
+            datetime!(2026-03-08 13:00 UTC),
+            datetime!(2026-03-09 05:00 UTC),
+        ),
+        (
+            "America/Chicago",
+            date!(2026 - 11 - 01),
+            datetime!(2026-11-01 14:00 UTC),
+            datetime!(2026-11-02 06:00 UTC),
+        ),
+        (
+            "Pacific/Kiritimati",
+            date!(2026 - 12 - 02),
+            datetime!(2026-12-01 18:00 UTC),
+            datetime!(2026-12-02 10:00 UTC),
+        ),
+        (
+            "Asia/Beirut",
+            date!(2024 - 03 - 30),
+            datetime!(2024-03-30 06:00 UTC),
+            datetime!(2024-03-30 22:00 UTC),
+        ),
+    ] {
+        let day = Appointment { date, zone: zone(id), time: AppointmentTime::Anytime };
+        assert_eq!((day.starts(), day.ends()), (starts, ends), "{id} {date}");
+    }
+}
+
 #[test]
 fn unknown_zones_are_rejected() {
     assert_eq!(zone("america/chicago").id(), "America/Chicago");

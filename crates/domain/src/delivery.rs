@@ -235,14 +235,14 @@ impl MailSubject {
     }
 
     /// Returns whether a mail of this kind that waits takes later news of its kind: it tells the order as it is when
-    /// it leaves. An order is created once, and each mail about a notary names its own.
+    /// it leaves. An order is created once.
     pub fn joins(self) -> bool {
-        !matches!(self, Self::Created | Self::NotaryAssigned)
+        self != Self::Created
     }
 
     /// Returns whether the news since an instant, with its content, is still true of an order. A late mail must not
     /// put a cancelled appointment back into a calendar, remove one that takes place, ask for documents that
-    /// are withdrawn, or tell of changes that are undone.
+    /// are withdrawn, name a notary that another one has replaced, or tell of changes that are undone.
     pub fn is_true_of(
         self,
         content: Option<&MailContent>,
@@ -264,11 +264,11 @@ impl MailSubject {
         match self {
             Self::Cancelled => is_cancelled,
             Self::NotaryAssigned => {
-                let had_notary = match content {
-                    Some(MailContent::Notary(then)) => then.is_known(),
+                let is_of_now = match content {
+                    Some(MailContent::Notary(then)) => then.is_of(order),
                     _ => true,
                 };
-                had_notary && !is_cancelled && (order.notary_id.is_some() || order.notary.is_some())
+                is_of_now && !is_cancelled && (order.notary_id.is_some() || order.notary.is_some())
             }
             Self::Confirmed => order.status == OrderStatus::CONFIRMED,
             Self::Signed => [OrderStatus::SIGNED, OrderStatus::COMPLETED].contains(&order.status),
@@ -484,7 +484,7 @@ pub struct Delivery {
     pub attempts: u32,
     /// Number of those whose outcome is unknown.
     pub unknown_outcomes: u32,
-    /// Instant of the event that it follows, or of the operator's retry.
+    /// Instant of the event that it follows.
     pub created_at: OffsetDateTime,
     /// Instant of the next attempt.
     pub due_at: OffsetDateTime,
@@ -506,7 +506,7 @@ impl Delivery {
         is_outage: bool,
         entropy: &dyn Entropy,
     ) -> Option<OffsetDateTime> {
-        // A mail may have waited for the limit of its recipient. It gets its retries nevertheless.
+        // A mail may have waited for the limit of its recipient or for its operator. It gets its retries nevertheless.
         if now - self.created_at >= MAX_AGE && self.attempts >= FEWEST_ATTEMPTS {
             return None;
         }
@@ -663,6 +663,7 @@ mod tests {
             (changed, Previous(old.clone()), Previous(new), Previous(old)),
             (added, Documents(vec![2, 3]), Documents(vec![3, 1]), Documents(vec![1, 2, 3])),
             (MailSubject::Confirmed, notary(7), notary(8), notary(8)),
+            (MailSubject::NotaryAssigned, notary(7), notary(8), notary(8)),
             (noted, note(client, "a"), note(operator, "b"), two.clone()),
             (noted, two, note(client, "c"), Notes(three)),
         ] {
@@ -705,7 +706,7 @@ mod tests {
         }
         for subject in MailSubject::ALL {
             let joins = mail(subject, None).join(&mail(subject, None));
-            assert_eq!(joins, ![Created, NotaryAssigned].contains(&subject), "{subject:?}");
+            assert_eq!(joins, subject != Created, "{subject:?}");
         }
         let leave_at_once = MailSubject::ALL.into_iter().filter(|subject| !subject.gathers());
         assert_eq!(
@@ -734,6 +735,34 @@ mod tests {
         assert!(!is_news(&previous, &changed));
         let unreadable = OrderColumns { details: String::new(), ..record };
         assert!(is_news(&MailContent::Previous(unreadable), &before));
+    }
+
+    /// A recipient would call the wrong notary, or the wrong number.
+    #[test]
+    fn notary_that_another_one_has_replaced_is_no_news() {
+        let named = |phone: &str| Notary {
+            name: "Nora".to_owned(),
+            phone: Some(phone.to_owned()),
+            email: None,
+        };
+        let order = |notary_id, notary| StoredOrder { notary_id, notary, ..stored_order(START) };
+        let [old, new] = ["214 555 0177", "214 555 0178"].map(|phone| Some(named(phone)));
+        for (now, expected) in [
+            (order(Some(7), old.clone()), true),
+            (order(Some(8), old.clone()), false),
+            (order(Some(7), new), false),
+            (order(Some(7), None), false),
+            (order(None, None), false),
+        ] {
+            let content =
+                MailContent::Notary(NotaryThen { notary_id: Some(7), notary: old.clone() });
+            let found = MailSubject::NotaryAssigned.is_true_of(Some(&content), START, &now);
+            assert_eq!(found, expected, "{:?}", now.notary_id);
+        }
+        let nobody = MailContent::Notary(NotaryThen { notary_id: None, notary: None });
+        let found =
+            MailSubject::NotaryAssigned.is_true_of(Some(&nobody), START, &order(None, None));
+        assert!(!found, "an order without a notary");
     }
 
     /// A mail before the later change has told it.

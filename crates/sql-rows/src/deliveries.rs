@@ -39,7 +39,7 @@ pub struct NewMailRow {
 pub struct Dispatched {
     /// The mails, in the order of the call: deliveries due at one instant are leased by identifier.
     pub mails: Vec<NewMailRow>,
-    /// The mails that have waited and that further news have joined, by identifier.
+    /// The mails that have waited and that tell further news, by identifier.
     pub joined: Vec<(i64, JoinedColumns)>,
     /// The webhooks.
     pub webhooks: Vec<NewWebhookRow>,
@@ -126,10 +126,11 @@ impl WaitingMail {
         if self.order_id != later.order_id {
             return false;
         }
-        if !self.task.join(&later.task) {
-            return self.task.tells(&later.task);
+        let joins = self.task.join(&later.task);
+        if !joins && !self.task.tells(&later.task) {
+            return false;
         }
-        if later.task.subject.gathers() {
+        if joins && later.task.subject.gathers() {
             let settled = settling.due_at(self.created_at.0, later.due_at.0);
             self.due_at = self.due_at.max(Utc(settled));
         }
@@ -155,7 +156,7 @@ impl From<WaitingMail> for NewMailRow {
     }
 }
 
-/// The columns of a mail that further news have joined.
+/// The columns of a mail that further news have joined, or that tells them. Each news has all of its attempts.
 #[derive(AsChangeset)]
 #[diesel(table_name = deliveries, treat_none_as_null = true)]
 pub struct JoinedColumns {
@@ -180,9 +181,7 @@ impl From<WaitingMail> for JoinedColumns {
 /// of some orders that waits. No worker has leased it, and none has had an unknown outcome. `of_orders` is the
 /// condition of the column `order_id`, and `lock` the end of the statement.
 pub fn waiting_mails(of_orders: &str, lock: &str) -> String {
-    let takes = |subject: &MailSubject| subject.joins() || MailSubject::WHOLE.contains(subject);
-    let taking = MailSubject::ALL.into_iter().filter(takes);
-    let subjects: Vec<_> = taking.map(|subject| format!("'{}'", subject.as_str())).collect();
+    let subjects = MailSubject::ALL.map(|subject| format!("'{}'", subject.as_str()));
     let waits = "failed_at IS NULL AND leased_until IS NULL AND unknown_outcomes = 0";
     format!(
         "SELECT * FROM deliveries WHERE {waits} AND id IN (\
@@ -368,14 +367,13 @@ impl UnsuccessfulAttempt {
     }
 }
 
-/// Makes a mail due, with no failures.
+/// Makes a mail due, with no failures. It keeps the instant of its event, which tells the changes since then.
 #[derive(AsChangeset)]
 #[diesel(table_name = deliveries, treat_none_as_null = true)]
 pub struct RetriedDelivery {
     attempts: i32,
     unknown_outcomes: i32,
     over_limit: bool,
-    created_at: Utc,
     due_at: Utc,
     failed_at: Option<Utc>,
 }
@@ -383,13 +381,11 @@ pub struct RetriedDelivery {
 impl RetriedDelivery {
     /// Returns the change that makes it due at an instant.
     pub fn at(instant: OffsetDateTime) -> Self {
-        let at = Utc(instant);
         Self {
             attempts: 0,
             unknown_outcomes: 0,
             over_limit: false,
-            created_at: at,
-            due_at: at,
+            due_at: Utc(instant),
             failed_at: None,
         }
     }

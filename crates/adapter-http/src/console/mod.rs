@@ -76,6 +76,7 @@ pub(crate) static FILES: [StaticFile; 62] = [
     file!("/console/people/tabs.js", SCRIPT),
     file!("/console/people/use.js", SCRIPT),
     file!("/console/shared/action.js", SCRIPT),
+    file!("/console/shared/address.js", SCRIPT),
     file!("/console/shared/api.js", SCRIPT),
     file!("/console/shared/controls.js", SCRIPT),
     file!("/console/shared/copy.js", SCRIPT),

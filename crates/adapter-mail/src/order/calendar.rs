@@ -40,8 +40,6 @@ pub(super) fn calendar(notification: &Notification, sender: &Sender) -> Result<S
     let signing = &order.signing;
     let (id, file_number) = (stored.id.0, order.file_number.as_str());
     let kind = if signing.ron_signing { "Remote online notarization (RON)" } else { "Signing" };
-    let is_first = *subject == MailSubject::Created;
-    let stamp = instant(if is_first { stored.created_at } else { stored.updated_at })?;
     let mut file = File::default();
     file.line("BEGIN:VCALENDAR");
     file.line("VERSION:2.0");
@@ -50,7 +48,7 @@ pub(super) fn calendar(notification: &Notification, sender: &Sender) -> Result<S
     file.line(&format!("METHOD:{}", method(*subject)));
     file.line("BEGIN:VEVENT");
     file.line(&format!("UID:{}", stored.calendar_uid()));
-    file.line(&format!("DTSTAMP:{stamp}"));
+    file.line(&format!("DTSTAMP:{}", instant(stored.updated_at)?));
     file.line(&format!("SEQUENCE:{sequence}"));
     if *subject == MailSubject::Cancelled {
         file.line("STATUS:CANCELLED");

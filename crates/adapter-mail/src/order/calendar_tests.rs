@@ -108,6 +108,16 @@ fn uid_belongs_to_the_order() {
     assert_ne!(uid(&first), uid(&second));
 }
 
+/// That of a late "New order", too: it has the values of then.
+#[test]
+fn stamp_is_the_last_change_of_the_order() {
+    for subject in [MailSubject::Created, MailSubject::Changed, MailSubject::Cancelled] {
+        let mut mail = Notification { subject, ..notification() };
+        mail.order.updated_at += Duration::HOUR;
+        assert_eq!(value(&file_of(&mail), "DTSTAMP"), "20261121T130007Z", "{subject:?}");
+    }
+}
+
 /// People share calendars.
 #[test]
 fn file_has_the_signer_and_no_further_contact_data() {

@@ -138,7 +138,7 @@ pub(super) fn facts(notification: &Notification) -> Result<Vec<Fact>, Format> {
         text("File number", Some(order.file_number.as_str().to_owned())),
         text("Client", stored.names.client.clone().filter(|_| is_for_service)),
         text("Signing service", Some(service).filter(|_| !is_for_service)),
-        ("Notary", notary(notification)),
+        ("Notary", notary(stored)),
         text(ZONE, Some(zone(&order.appointment)?)),
         (PROPERTY, vec![property]),
     ];
@@ -161,17 +161,10 @@ fn fact((label, parts): Parts) -> Option<Fact> {
     (!parts.is_empty()).then_some(Fact { label, parts })
 }
 
-/// Returns who the notary is, as far as that is known. News of a status or a notary has the notary of its
-/// instant: the mail may be late, and the order may have another one.
-fn notary(notification: &Notification) -> Vec<Option<Part>> {
-    let stored = &notification.order;
-    let (number, notary) = match &notification.content {
-        Some(MailContent::Notary(then)) => (then.notary_id, &then.notary),
-        _ if notification.subject == MailSubject::NotaryAssigned => (None, &None),
-        _ => (stored.notary_id, &stored.notary),
-    };
-    let number = number.map(|number| number.to_string());
-    let Some(Notary { name, phone, email }) = notary else {
+/// Returns who the notary is, as far as that is known.
+fn notary(order: &StoredOrder) -> Vec<Option<Part>> {
+    let number = order.notary_id.map(|number| number.to_string());
+    let Some(Notary { name, phone, email }) = &order.notary else {
         return vec![number.map(Part::text)];
     };
     let name = number.map_or_else(|| name.clone(), |number| format!("{name} ({number})"));

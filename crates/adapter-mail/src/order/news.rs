@@ -135,7 +135,7 @@ fn of_replacements(notification: &Notification) -> String {
     }
 }
 
-/// Returns the first sentences of a mail that names documents or authors.
+/// Returns the first sentences of a mail to a service about its new order, or that names documents or authors.
 fn introduction(notification: &Notification) -> String {
     let order = &notification.order;
     let kept = |one: &StoredDocument| one.withdrawn_at.is_none();
@@ -148,6 +148,14 @@ fn introduction(notification: &Notification) -> String {
         )
     };
     match notification.subject {
+        // It may have a notary already when the mail leaves.
+        MailSubject::Created if order.notary_id.is_some() || order.notary.is_some() => {
+            "A client has created this order for your signing service.".to_owned()
+        }
+        MailSubject::Created => {
+            "A client has created this order for your signing service. Please assign a notary."
+                .to_owned()
+        }
         MailSubject::NoteAdded => of_notes(notification),
         MailSubject::DocumentReplaced => of_replacements(notification),
         MailSubject::DocumentsAdded if notification.content.is_some() => {
@@ -181,11 +189,9 @@ pub(super) fn news(notification: &Notification) -> News {
             "Thank you for your order. Please check the details below. Change the order, or tell \
             your signing service, if anything needs to be corrected.",
         ),
-        (MailSubject::Created, Audience::Service) => (
-            "New order",
-            "A new signing order",
-            "A client has created this order for your signing service. Please assign a notary.",
-        ),
+        (MailSubject::Created, Audience::Service) => {
+            ("New order", "A new signing order", special.as_str())
+        }
         (MailSubject::DocumentsAdded, _) => {
             ("Documents added", "A signing order has new documents", special.as_str())
         }

@@ -757,6 +757,17 @@ fn headers_are_complete_and_unique() {
     assert_eq!(names, unique);
 }
 
+/// A late one may have a notary already.
+#[test]
+fn new_order_asks_for_no_notary_that_it_has() {
+    let mut mail = Notification { audience: Audience::Service, ..notification() };
+    let asks =
+        |mail: &Notification| unwrapped(&bodies(&raw(mail)).0).contains("Please assign a notary.");
+    assert!(asks(&mail));
+    mail.order.notary_id = Some(7);
+    assert!(!asks(&mail));
+}
+
 #[test]
 fn mails_of_one_order_have_the_same_references() {
     let references = |notification: &Notification| {

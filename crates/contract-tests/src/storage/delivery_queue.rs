@@ -5,9 +5,10 @@ use std::collections::HashSet;
 use domain::{
     api_key::ClientId,
     delivery::{
-        Audience, Delivery, DeliveryId, FARTHEST_DUE, MailSubject, NewDelivery, Recipient, Settling,
+        Audience, Delivery, DeliveryId, FARTHEST_DUE, MailContent, MailSubject, NewDelivery,
+        Recipient, Settling,
     },
-    order::{EmailAddress, OrderId},
+    order::{EmailAddress, OrderId, record::OrderColumns},
     ports::{
         Attempted, Begun, Dispatch, Lease, NewOrder, OrderUpdate, QueueStats, Retried, Settlement,
     },
@@ -216,7 +217,7 @@ pub async fn deliveries_are_listed_by_age(storage: &Storage) {
     assert_eq!(recipients(&storage.queue.list(true, 1).await.unwrap()), [recipient(2)]);
 }
 
-/// Resets age and attempts, and keeps the last error.
+/// Resets the attempts, and keeps the instant of the event and the last error.
 pub async fn retry_resets_a_failed_delivery(storage: &Storage) {
     enqueue(storage, 1, NOW).await;
     let leased = lease_one(storage, NOW).await;
@@ -227,7 +228,6 @@ pub async fn retry_resets_a_failed_delivery(storage: &Storage) {
     let expected = Delivery {
         attempts: 0,
         unknown_outcomes: 0,
-        created_at: later,
         due_at: later,
         failed_at: None,
         last_error,
@@ -273,6 +273,43 @@ pub async fn retry_changes_no_delivery_in_progress(storage: &Storage) {
         lease_one(storage, lease_at).await;
         assert_eq!(storage.queue.retry(id, retry_at).await.unwrap(), Retried::Due);
     }
+}
+
+/// The client has moved a confirmed appointment, and moved it back. Nobody has confirmed it since, and the mail about
+/// the change says so also when it leaves late.
+pub async fn retried_mail_tells_its_order_as_it_is(storage: &Storage) {
+    let order = new_order("F-1", NOW).order;
+    let id = storage.create(&new_order("F-1", NOW)).await;
+    let previous = MailContent::Previous(OrderColumns::of(&order).unwrap());
+    let of = |subject, content| NewDelivery { subject, content, ..delivery(1) };
+    let confirmed = of(MailSubject::Confirmed, None);
+    let changed = of(MailSubject::Changed, Some(previous));
+    samples::dispatch(&*storage.outbox, id, vec![confirmed, changed]).await;
+    for leased in lease(storage, NOW, 10).await {
+        assert!(settle(storage, &leased, fail_at(NOW)).await);
+    }
+    let read = async || samples::order_of(&*storage.queue, id).await.unwrap().unwrap();
+    let confirmation = changing::update(id, NOW, "CONFIRMED");
+    storage.orders.update(&confirmation).await.unwrap().unwrap();
+    let mut moved = order.clone();
+    "9 Elm St".clone_into(&mut moved.signing.property.address);
+    for place in [moved, order] {
+        let at = read().await.updated_at + MICROSECOND;
+        storage.orders.change(&samples::amend(id, place, at)).await.unwrap();
+    }
+
+    let later = NOW + Duration::weeks(1);
+    for mail in listed(storage, true).await {
+        assert_eq!(storage.queue.retry(mail.id, later).await.unwrap(), Retried::Due);
+    }
+    let now = read().await;
+    let leaves = |Lease { delivery, .. }: Lease| {
+        let NewDelivery { subject, content, .. } = delivery.task;
+        (subject, subject.is_true_of(content.as_ref(), delivery.created_at, &now))
+    };
+    let leases = lease(storage, later, 10).await.into_iter().map(leaves);
+    let expected = [(MailSubject::Confirmed, false), (MailSubject::Changed, true)];
+    assert_eq!(leases.collect::<Vec<_>>(), expected);
 }
 
 /// Whatever their clients. An erased or unknown order is not found.

@@ -327,6 +327,21 @@ pub async fn news_join_a_mail_that_leaves_at_once(storage: &Storage) {
     assert_eq!(listed[1].task, last, "it is another mail");
 }
 
+/// It fails for good after a number of them.
+pub async fn changes_that_new_order_tells_have_all_of_their_attempts(storage: &Storage) {
+    let events = several_events(storage).await;
+    gather(storage, events[0], 0, vec![delivery(1)]).await;
+    let leased = storage.queue.lease(second(0), Duration::MINUTE, 1).await.unwrap().remove(0);
+    let retry = Settlement::RetryAt { due_at: second(300), error: "451 greylisted".to_owned() };
+    assert!(samples::settle(&*storage.queue, &leased, &retry).await);
+    assert_eq!(storage.queue.list(false, 1).await.unwrap()[0].attempts, 1);
+    let changed = NewDelivery { subject: MailSubject::Changed, ..delivery(1) };
+    gather(storage, events[1], 20, vec![changed]).await;
+    let [waiting] = <[_; 1]>::try_from(storage.queue.list(false, 10).await.unwrap()).unwrap();
+    assert_eq!((waiting.attempts, waiting.due_at), (0, second(300)));
+    assert_eq!(waiting.task, leased.delivery.task, "it is the same mail");
+}
+
 /// The events of a call, too.
 pub async fn news_of_a_call_gather(storage: &Storage) {
     let events = several_events(storage).await;

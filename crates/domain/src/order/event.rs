@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     SigningServiceId,
     record::OrderColumns,
-    stored::{Actor, Notary, OrderStatus},
+    stored::{Actor, Notary, OrderStatus, StoredOrder},
 };
 use crate::api_key::{ClientId, Party};
 
@@ -217,7 +217,7 @@ impl MailContent {
                 let all: BTreeSet<u32> = first.iter().chain(later).copied().collect();
                 return Some(Self::Documents(all.into_iter().collect()));
             }
-            // The mail names the notary of now.
+            // The mail names the last notary.
             (Self::Notary(_), Self::Notary(_)) => return Some(later.clone()),
             _ => {}
         }
@@ -250,8 +250,8 @@ pub struct NotaryThen {
 }
 
 impl NotaryThen {
-    /// Returns whether the order had a notary.
-    pub fn is_known(&self) -> bool {
-        self.notary_id.is_some() || self.notary.is_some()
+    /// Returns whether the order still has this notary.
+    pub(crate) fn is_of(&self, order: &StoredOrder) -> bool {
+        self.notary_id == order.notary_id && self.notary == order.notary
     }
 }

@@ -4,7 +4,7 @@
 use unicode_normalization::UnicodeNormalization as _;
 
 use super::{EmailAddress, Notary, Order, OrderStatus, change_request::read_status};
-use crate::request::{Fault, Line, Text as _, ViolationCode, rules::text};
+use crate::request::{Fault, Line, Text as _, ViolationCode, phone_parts, rules::text};
 
 /// Minimum length of a searched text in characters.
 pub const MIN_SEARCH: usize = 3;
@@ -36,8 +36,8 @@ pub struct SearchedWord {
     pub folded: String,
     /// The word in lower case, as version 0.1.0 stores texts.
     pub lowercase: String,
-    /// Whether its parts are joined by dashes or slashes. It is then found also in a text without its blanks: texts
-    /// may have blanks in their place.
+    /// Whether its parts are joined by dashes, slashes or apostrophes. It is then found also in a text without its
+    /// blanks: texts may have blanks in their place.
     pub is_joined: bool,
 }
 
@@ -54,7 +54,12 @@ impl SearchedText {
             return Err((ViolationCode::TooShort, detail.into()));
         }
         let mut words: Vec<SearchedWord> = Vec::new();
-        for word in line.split(is_between_words) {
+        let (text, extension) = match phone_parts(&line) {
+            Some((number, Some(extension))) => (number, Some(extension)),
+            _ => (&*line, None),
+        };
+        let sent = text.split(is_between_words).chain(extension);
+        for word in sent.filter(|word| !is_country_code(word)) {
             let folded = without_country(folded(word));
             let is_joined = has_parts(word, is_joint);
             let word = SearchedWord { folded, lowercase: lowercase(word), is_joined };
@@ -76,6 +81,11 @@ impl SearchedText {
     pub fn words(&self) -> &[SearchedWord] {
         &self.0
     }
+}
+
+/// Returns whether a word is the country code of a phone whose number follows: orders may have it or not.
+fn is_country_code(word: &str) -> bool {
+    word.trim_matches(['(', ')']) == "+1"
 }
 
 /// Removes the country code of a phone: orders may have it or not.
@@ -194,9 +204,11 @@ fn is_between_words(c: char) -> bool {
     c.is_whitespace() || matches!(c, ',' | ';')
 }
 
-/// Returns whether a character joins two parts of a word: a dash or a slash.
+/// Returns whether a character joins two parts of a word: a dash, a slash or an apostrophe.
 fn is_joint(c: char) -> bool {
     matches!(c, '-' | '/' | '\u{2010}'..='\u{2015}' | '\u{2212}')
+        || matches!(c, '\'' | '`' | '\u{2018}'..='\u{201b}')
+        || is_apostrophe(c)
 }
 
 /// Returns whether letters or digits stand on both sides of a joint.
@@ -322,6 +334,9 @@ mod tests {
             ("Mary Smith\u{2013}Jones", "smith/jones"),
             ("Mary Smith-Jones Lee", "smith-jones-lee"),
             ("Mary Smith/Jones", "mary smith\u{2011}jones"),
+            ("Ann O Brien", "o’brien, ann"),
+            ("Ann O’Brien", "o brien"),
+            ("Ann D-Angelo", "d'angelo"),
         ] {
             assert!(finds(&order_with(&[("signerName", stored)]), asked), "{stored}: {asked}");
         }
@@ -339,9 +354,39 @@ mod tests {
             ("signerPhone", "214-555-0134"),
             ("fileNumber", "114-2026"),
         ]);
-        for text in ["214-555-0134", "(214) 555-0134", "555-0134", "75201"] {
+        for text in [
+            "214-555-0134",
+            "(214) 555-0134",
+            "+1 (214) 555-0134",
+            "(+1) 214 555 0134",
+            "1-214-555-0134",
+            "12145550134",
+            "555-0134",
+            "75201",
+        ] {
             assert!(finds(&order, text), "{text}");
         }
+        let elsewhere = order_with(&[
+            ("signerPhone", "(972) 555-0234"),
+            ("coSignerName", "Ann Roe"),
+            ("coSignerPhone", "972.555.0236 ext. 5"),
+            ("fileNumber", "REFI-7"),
+            ("propertyAddress", "9 Elm St"),
+            ("zipcode", "75023-4567"),
+        ]);
+        assert!(!searched_text(&elsewhere).contains('1'), "nothing else has the country code");
+        for text in [
+            "+1 (972) 555-0234",
+            "972.555.0236 ext. 5",
+            "(972) 555-0236 x5",
+            "75023",
+            "75023-4567",
+            "75023 4567",
+            "#refi-7",
+        ] {
+            assert!(finds(&elsewhere, text), "{text}");
+        }
+        assert!(!finds(&elsewhere, "(972) 555-0236 x88"));
         for text in ["smith-jones", "555-214-0134", "2026-114", "0134-555"] {
             assert!(!finds(&order, text), "{text}");
         }
@@ -439,6 +484,7 @@ mod tests {
         let code = |sent: &str| SearchedText::parse(sent.to_owned()).map_err(|fault| fault.0);
         assert_eq!(code(" ab "), Err(ViolationCode::TooShort));
         assert_eq!(code("&-’,;"), Err(ViolationCode::TooShort));
+        assert_eq!(code(" (+1) "), Err(ViolationCode::TooShort));
         assert_eq!(code(&"é".repeat(101)), Err(ViolationCode::TooLong));
         assert_eq!(code("a\nbc"), Err(ViolationCode::InvalidCharacters));
         assert_eq!(code("1 2 3 4 5 6 7 8 9 10 11"), Err(ViolationCode::OutOfRange));
@@ -458,8 +504,8 @@ mod tests {
             let name = name(sent).unwrap();
             (name.folded().map(str::to_owned), name.joined())
         };
-        assert_eq!(forms(" O’B "), (Some("ob".to_owned()), None));
-        for sent in ["Smith-Jo", "smith jo", "smith / jo"] {
+        assert_eq!(forms(" Ób. "), (Some("ob".to_owned()), None));
+        for sent in ["Smith-Jo", "smith jo", "smith / jo", "Smith’jo"] {
             assert_eq!(forms(sent), (None, Some("smithjo".to_owned())), "{sent}");
         }
         assert_eq!(name("-").unwrap_err().0, ViolationCode::Blank);

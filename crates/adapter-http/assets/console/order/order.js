@@ -1,5 +1,6 @@
 // One order: what a dispatcher reads aloud, and what the key may do with it.
 
+import { addressLine, regionOf } from "../shared/address.js";
 import { Failure, problem, request, session } from "../shared/api.js";
 import { showErrors } from "../shared/controls.js";
 import {
@@ -18,7 +19,7 @@ import { Timeline } from "./timeline.js";
 import { signingTime } from "../shared/times.js";
 import { toast } from "../shared/toast.js";
 import { Version } from "./version.js";
-import { ATTENTION, CANCELLED, isCancellable, isChangeable, statusBadge } from "../shared/words.js";
+import { CANCELLED, isCancellable, isChangeable, lateOf, statusBadge } from "../shared/words.js";
 import { zoneName } from "../shared/zones.js";
 
 /** Seconds between two questions whether the order has changed: while the page is seen, and while it is hidden. */
@@ -330,11 +331,10 @@ const instructions = ({ specialInstructions: text }) =>
   text && h("div", { class: "instructions" }, h("h3", {}, "Instructions"), h("p", { class: "said" }, said(text)));
 
 /** Returns what needs attention, and what to do about it. */
-function attention({ attention: codes = [] }) {
-  const late = ATTENTION.filter(([code]) => codes.includes(code));
+function attention(order) {
   const todo = ([, sentence, , ofService, ofClient]) =>
     h("p", { class: "attention" }, h("strong", {}, `${sentence}. `), session.isService ? ofService : ofClient);
-  return late.map(todo);
+  return lateOf(order).map(todo);
 }
 
 /** Returns where the signing is. */
@@ -344,12 +344,10 @@ function place(details) {
   const [address, city, state, zip] = isElsewhere
     ? ["address", "city", "state", "zipcode"].map(of)
     : [details.propertyAddress, details.city, details.state, details.zipcode];
-  const region = [city, [state, zip].filter(Boolean).join(" ")].filter(Boolean).join(", ");
   const text = address ?? details.propertyAddress;
-  // Many addresses have their city.
-  const isWhole = city && text.toLowerCase().includes(city.toLowerCase());
-  const whole = [text, !isWhole && region].filter(Boolean).join(", ");
-  return [said(text), !isWhole && h("div", {}, said(region)), h("div", {}, mapLink(whole))];
+  const region = regionOf(text, city, state, zip);
+  const whole = addressLine(text, city, state, zip);
+  return [said(text), region && h("div", {}, said(region)), h("div", {}, mapLink(whole))];
 }
 
 /** Returns who the notary of an order is. */

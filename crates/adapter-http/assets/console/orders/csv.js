@@ -1,5 +1,6 @@
 // Orders as a table for a spreadsheet.
 
+import { addressLine } from "../shared/address.js";
 import { request, session } from "../shared/api.js";
 import { member } from "../shared/fields.js";
 import { role } from "../shared/words.js";
@@ -9,22 +10,15 @@ const DETAILS = "/signingDetailsFormData";
 const CONTACTS = "/signingContactsFormData";
 const detail = (name) => (it) => member(it.details, `${DETAILS}/${name}`);
 
-/** Returns a whole address. Many streets have their city. */
-function addressOf(street, city, state, zip) {
-  const region = [city, [state, zip].filter(Boolean).join(" ")].filter(Boolean).join(", ");
-  const isWhole = street && city && street.toLowerCase().includes(city.toLowerCase());
-  return [street, !isWhole && region].filter(Boolean).join(", ");
-}
-
-const propertyOf = ({ details: { signingDetailsFormData: it } }) => addressOf(it.propertyAddress, it.city, it.state, it.zipcode);
+const propertyOf = ({ details: { signingDetailsFormData: it } }) => addressLine(it.propertyAddress, it.city, it.state, it.zipcode);
 
 function placeOf(order) {
   const it = order.details.signingDetailsFormData;
   if (it.isPropertyAddressSame !== false) return propertyOf(order);
-  return addressOf(it.signingAddress ?? it.propertyAddress, it.signingCity, it.signingState, it.signingZipcode);
+  return addressLine(it.signingAddress ?? it.propertyAddress, it.signingCity, it.signingState, it.signingZipcode);
 }
 
-/** Returns a phone number as people in the US write it, which no spreadsheet takes for a number. */
+/** Returns a phone number of the US as people there write it, which no spreadsheet takes for a number. */
 function phoneOf(text) {
   const [, area, exchange, line] = /^\s*(?:\+?1[\s.-]*)?\(?(\d{3})\)?[\s.-]*(\d{3})[\s.-]*(\d{4})\s*$/.exec(text ?? "") ?? [];
   return line ? `(${area}) ${exchange}-${line}` : text;
@@ -38,7 +32,7 @@ const seesFees = () => session.may("orders:create") || session.may("orders:updat
 
 /** The columns: head, value, and whether it is a text that stays as it is. */
 const columns = () => [
-  ["Order number", (it) => it.order_id],
+  ["Order number", (it) => it.order_id, true],
   ["File number", (it) => it.file_number, true],
   ["Status", (it) => it.order_status, true],
   ["Type of signing", detail("signingType"), true],
@@ -48,10 +42,10 @@ const columns = () => [
   ["Time zone", (it) => it.appointment.time_zone_id],
   ["From (UTC)", (it) => instantOf(it.appointment.starts_at)],
   ["Signer", (it) => it.signer_name, true],
-  ["Signer phone", (it) => phoneOf(detail("signerPhone")(it))],
+  ["Signer phone", (it) => phoneOf(detail("signerPhone")(it)), true],
   ["Signer e-mail", detail("signerEmail")],
   ["Co-signer", detail("coSignerName"), true],
-  ["Co-signer phone", (it) => phoneOf(detail("coSignerPhone")(it))],
+  ["Co-signer phone", (it) => phoneOf(detail("coSignerPhone")(it)), true],
   ["Signing address", placeOf, true],
   ["Signing city", (it) => it.signing_city, true],
   ["Signing state", (it) => it.signing_state, true],
@@ -59,24 +53,24 @@ const columns = () => [
   ["Client", (it) => it.client_name, true],
   ["Client contact", (it) => member(it.details, `${CONTACTS}/orderContactEmail`)],
   ["Signing service", (it) => it.signing_service_name, true],
-  ["Signing service number", (it) => it.signing_service_id],
+  ["Signing service number", (it) => it.signing_service_id, true],
   ["Notary", (it) => it.notary?.name, true],
-  ["Notary phone", (it) => phoneOf(it.notary?.phone)],
+  ["Notary phone", (it) => phoneOf(it.notary?.phone), true],
   ["Notary e-mail", (it) => it.notary?.email],
-  ["Notary number", (it) => it.notary_id],
+  ["Notary number", (it) => it.notary_id, true],
   ["Scanbacks", (it) => (it.scanbacks_required || detail("scanbacksRequired")(it) ? "yes" : "no")],
   ["Documents", (it) => it.documents_uploaded],
   ["Signed documents", (it) => it.signed_documents_uploaded],
   ...(seesFees() ? [["Invoice amount", (it) => it.invoice_fee], ["Pay of the notary", (it) => it.notary_pay]] : []),
   ["Created (UTC)", (it) => instantOf(it.created_at)],
-  ["Created by", (it) => it.created_by],
+  ["Created by", (it) => it.created_by, true],
   ["Changed (UTC)", (it) => instantOf(it.updated_at)],
-  ["Changed by", (it) => it.changed_by],
+  ["Changed by", (it) => it.changed_by, true],
 ];
 
-// Some spreadsheets end a cell at a semicolon or a tab, some within quotes, too. Those of East Asia take
+// Some spreadsheets end a cell at a semicolon or a tab, some within quotes or at a quote, too. Those of East Asia take
 // full-width characters for those of a formula. The same rule is in output.rs of the commands.
-const FORMULA = /(^|[,;\t\r\n])( *)(?=[=+\-@＝＋－＠])/g;
+const FORMULA = /(^|[,;\t\r\n"])( *)(?=[=+\-@＝＋－＠])/g;
 
 /** Returns a text in which an apostrophe stands before what a spreadsheet would take for a formula. */
 const defused = (text) => text.replace(/^(?=[\t\r])/, "'").replace(FORMULA, "$1$2'");
@@ -87,24 +81,33 @@ const MONTH =
 /** A number that a spreadsheet shows as it is. */
 const PLAIN = /^(?:0|[1-9]\d{0,10})$/;
 
-/** What it would make another number, a date or a time. */
-const CHANGED = new RegExp(`^(?:${[
-  "[$€£(]?\\d[\\d,]*(?:\\.\\d*)?[)%]?",
-  "\\d+(?:\\.\\d+)?e[+-]?\\d+",
-  "\\d+ \\d+/\\d+",
+const DATE = `(?:${[
   "(?:\\d{1,2}[-/.]\\d{1,2}|\\d{1,2}[-/.]\\d{4}|\\d{4}[-/.]\\d{1,2})(?:[-/.]\\d{1,4})?",
   `${MONTH}[-/., ]*\\d{1,4}(?:[-/., ]+\\d{1,4})?`,
   `\\d{1,4}[-/., ]*${MONTH}(?:[-/., ]*\\d{1,4})?`,
-  "\\d{1,4}(?::\\d{1,2}){1,2}(?: ?[ap]m?)?",
+].join("|")})`;
+
+const TIME = "\\d{1,4}(?::\\d{1,2}){1,2}(?:\\.\\d+)?(?: ?[ap]m?)?";
+
+/** What it would make another number, a date or a time. */
+const CHANGED = new RegExp(`^(?:${[
+  "[$€£(]? ?(?:\\d[\\d,]*(?:\\.\\d*)?|\\.\\d+) ?[)%]?",
+  "(?:\\d+(?:\\.\\d*)?|\\.\\d+)e[+-]?\\d+",
+  "\\d+ \\d+/\\d+",
+  `${DATE}(?: ${TIME})?`,
+  TIME,
   "\\d{1,2} ?[ap]m?",
   "true|false",
 ].join("|")})$`, "i");
 
 /**
- * Returns a text that stays as it is. A tab at its end is part of no number or date, so a spreadsheet shows the text, and
- * a program that trims reads the value.
+ * Returns a text, or the number of something, that stays as it is. A tab at its end is part of no number or date, so a
+ * spreadsheet shows the text, and a program that trims reads the value.
  */
-const textual = (text) => (typeof text === "string" && CHANGED.test(text) && !PLAIN.test(text) ? `${text}\t` : text);
+function textual(value) {
+  const text = String(value ?? "");
+  return CHANGED.test(text) && !PLAIN.test(text) ? `${text}\t` : value;
+}
 
 /** Returns a cell. */
 function cell(value) {

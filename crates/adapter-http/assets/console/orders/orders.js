@@ -17,7 +17,7 @@ import {
 } from "./search.js";
 import { dateIn, dayHeading, dayInWords } from "../shared/times.js";
 import { toast } from "../shared/toast.js";
-import { ATTENTION, CANCELLED } from "../shared/words.js";
+import { ATTENTION, CANCELLED, lateOf } from "../shared/words.js";
 
 /**
  * Seconds between two refreshes: of pages, an unchanged one of which costs the service an answer without a body; of
@@ -574,7 +574,7 @@ function signings({ number, cancelled }) {
 
 /** Returns the orders that need attention by what is most urgent at each, with what to do. */
 function groupsOf({ records, total }, choice) {
-  const codeOf = (order) => ATTENTION.find(([code]) => order.attention?.includes(code))?.[0];
+  const codeOf = (order) => lateOf(order)[0]?.[0];
   const groups = Map.groupBy(records, codeOf);
   const late = ATTENTION.filter(([code]) => groups.has(code));
   const tables = late.map(([code, sentence, , ofService, ofClient], at) => {

@@ -4,7 +4,7 @@ import { session } from "../shared/api.js";
 import { button, count, h, moment, phoneLink, said } from "../shared/dom.js";
 import { isUnopened, openedAt } from "../shared/opened.js";
 import { signingTime } from "../shared/times.js";
-import { ATTENTION, statusBadge, statusWord } from "../shared/words.js";
+import { lateOf, statusBadge, statusWord } from "../shared/words.js";
 import { changedAt, lastChange } from "../order/history.js";
 
 const LINKS = "tbody a.order";
@@ -132,7 +132,7 @@ const cellText = (content) => h("div", {}, content).textContent;
 function marks(order, { group } = {}) {
   const { documents_uploaded: documents, documents_fetched: fetched = 0, signed_documents_uploaded: signed } = order;
   const isFetched = fetched >= documents;
-  const late = ATTENTION.filter(([code]) => code !== group && order.attention?.includes(code));
+  const late = lateOf(order).filter(([code]) => code !== group);
   const note = order.newest_note;
   const inWords = isFetched
     ? "The documents are in, and the signing service has them"

@@ -47,6 +47,12 @@ export const ATTENTION = [
     "Upload the scanbacks.", "Ask the signing service for the scanbacks."],
 ];
 
+/** Returns what needs attention at an order. One that is over needs its result, whatever its preparation has lacked. */
+export function lateOf({ attention = [] }) {
+  const codes = attention.includes("no_result") ? ["no_result"] : attention;
+  return ATTENTION.filter(([code]) => codes.includes(code));
+}
+
 const CLOSED = ["SIGNED", "COMPLETED", CANCELLED];
 
 /** Returns whether an order can be cancelled. */

@@ -128,6 +128,8 @@ async fn search_finds_an_order_by_what_people_know_of_it(kind: Kind) {
         "N%C3%BA%C3%B1ez",
         "214 555",
         "(214)%20555-0142",
+        "%2B1%20(214)%20555-0142",
+        "o%20brien",
         "75023",
         "75201 plano",
         "elm st plano",

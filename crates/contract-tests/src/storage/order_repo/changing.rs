@@ -104,7 +104,7 @@ pub async fn change_is_found_as_stored(storage: &Storage) {
     assert_eq!(events(storage).await, expected);
 }
 
-/// Also by another system, and whatever else stands in the history. A mail about a notary may leave when the
+/// Also by another system, and whatever else stands in the history. A mail about a notary does not leave when the
 /// order has another one.
 pub async fn event_has_the_notary_of_its_change(storage: &Storage) {
     let id = storage.create(&new_order("F-1", NOW)).await;

@@ -207,7 +207,7 @@ pub trait DeliveryQueue: Send + Sync {
     /// or the pending ones.
     async fn list(&self, failed: bool, limit: usize) -> Result<Vec<Delivery>, StoreError>;
 
-    /// Makes a delivery due at `now` and resets its age and attempts, unless a worker has leased it.
+    /// Makes a delivery due at `now` and resets its attempts, unless a worker has leased it.
     async fn retry(&self, id: DeliveryId, now: OffsetDateTime) -> Result<Retried, StoreError>;
 
     /// Makes up to `limit` pending deliveries due at `now` that are due more than

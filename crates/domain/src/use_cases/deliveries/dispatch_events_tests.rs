@@ -326,9 +326,9 @@ async fn order_that_takes_place_again_is_mailed_to_present_addresses() {
     use_case(outbox, whole_orders()).step().await.result.unwrap();
 }
 
-/// A change that takes the notary away has no mail, and an event tells of the notary of its instant.
+/// A change that takes the notary away has no mail, nor has one whose notary another one has replaced.
 #[tokio::test]
-async fn mail_about_a_notary_has_the_one_of_its_event() {
+async fn mail_about_a_notary_has_the_one_of_its_order() {
     let then = |notary_id| MailContent::Notary(NotaryThen { notary_id, notary: None });
     let change = ChangedOrder {
         order_status: "NEW".to_owned(),
@@ -337,7 +337,7 @@ async fn mail_about_a_notary_has_the_one_of_its_event() {
         actor: Actor::Service,
         only_reason: false,
     };
-    let found = [Some(7), None].map(|notary| Event {
+    let found = [Some(7), Some(8), None].map(|notary| Event {
         event: EventType::OrderUpdated,
         change: Some(EventChange::Order(change.clone())),
         content: Some(then(notary)),
@@ -348,7 +348,7 @@ async fn mail_about_a_notary_has_the_one_of_its_event() {
     outbox.expect_dispatch().once().returning(move |dispatches, _| {
         let mails = dispatches.iter().map(|one| one.mails.iter().map(|mail| mail.content.clone()));
         let contents: Vec<Vec<_>> = mails.map(Iterator::collect).collect();
-        assert!(contents == [vec![Some(then(Some(7)))], vec![]]);
+        assert!(contents == [vec![], vec![Some(then(Some(8)))], vec![]]);
         Ok(ids(dispatches))
     });
     let mut queue = MockDeliveryQueue::new();

@@ -235,6 +235,7 @@ async fn moved_appointment_is_confirmed_no_more(kind: Kind) {
         ("lender", "A bank", "CONFIRMED"),
         ("signingDate", "2027-03-09", "ASSIGNED"),
         ("specificTime", "15:00", "ASSIGNED"),
+        ("signingTimeType", "anytime", "ASSIGNED"),
         ("timeZoneId", "America/Denver", "ASSIGNED"),
         ("city", "Austin", "ASSIGNED"),
     ] {
@@ -263,6 +264,12 @@ async fn moved_appointment_is_confirmed_no_more(kind: Kind) {
             assert_eq!(last["kind"], "changed");
         }
     }
+    // By its file number, too.
+    assert_eq!(patch(&service, id, "*", &confirm).await.status(), 200);
+    let upsert = client.request(Method::PUT, "/api/order?file_number=F-1");
+    let answer = upsert.json(&with("F-1", "signingDate", "2027-03-10")).send().await.unwrap();
+    assert_eq!(answer.status(), 200);
+    assert_eq!(answer.json::<Value>().await.unwrap()["order_status"], "ASSIGNED");
 }
 
 /// As when an order is created.

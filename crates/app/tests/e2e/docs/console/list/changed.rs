@@ -1,5 +1,6 @@
 //! The view Changed, the order of the rows, and the view Needs attention by its codes.
 
+use domain::use_cases::keys::manage_keys::KeyTerms;
 use reqwest::Method;
 use serde_json::json;
 use time::Duration;
@@ -86,34 +87,51 @@ async fn list_is_sorted_by_each_column_and_filtered_by_notary_and_other_side() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rows_fit_twelve_on_a_desk_and_four_on_a_phone() {
-    let mut console = Console::start(&[], of_client()).await;
+    let client = "Lone Star Title and Settlement Company".to_owned();
+    let client = KeyTerms { client_name: Some(client), ..of_client() };
+    let mut console = Console::start(&[], client).await;
     console.set_time_zone("America/Chicago").await;
     let service = console.user_on(of_service()).await;
-    // It is 6:00 there: half of them lack a notary, and the others a confirmation.
-    let today = console.date_in(0).await;
-    let names = ["Jane Doe", "Alexandra Montgomery", "José Núñez", "Mary-Ann Smith Jones"];
+    // It is 6:00 there: there are orders without a notary, a confirmation, documents and a result.
+    let [yesterday, today] = [console.date_in(-1).await, console.date_in(0).await];
+    let names = [
+        "Jane Doe",
+        "Alexandra Montgomery-Featherstonehaugh",
+        "José Núñez",
+        "Mary-Ann Smith Jones",
+    ];
     for number in 1..=16_usize {
-        let details = json!({
-            "specificTime": if number <= 8 { "23:00" } else { "09:00" },
-            "signerName": names[number % names.len()],
-        });
-        console.create_on(&format!("REFI-2026-{number:04}"), &today, details).await;
-        if number > 8 {
-            let pat = json!({ "name": "Pat Garcia", "phone": "+1 214 555 0177" });
-            let assigned = json!({ "order_status": "ASSIGNED", "notary": pat });
+        let (date, time, status) = match number {
+            5..=8 => (&today, "09:00", Some("ASSIGNED")),
+            9..=12 => (&today, "07:30", Some("CONFIRMED")),
+            13..=15 => (&yesterday, "14:30", Some("CONFIRMED")),
+            _ => (&today, "23:00", None),
+        };
+        let details = json!({ "specificTime": time, "signerName": names[number % names.len()] });
+        console.create_on(&format!("REFI-2026-{number:04}"), date, details).await;
+        if let Some(status) = status {
+            let notary = json!({ "name": "Christopher Vandenberg", "phone": "+1 214 555 0177" });
+            let assigned = json!({ "order_status": status, "notary": notary });
             let path = format!("/api/order/{number}");
             let sent = service.request(Method::PATCH, &path).json(&assigned).send().await;
             assert_eq!(sent.unwrap().status(), 200);
         }
     }
+    // Those of yesterday have no documents either. Now only their result is of use.
+    let before =
+        "UPDATE orders SET created_at = created_at - 172800000000 WHERE id IN (13, 14, 15)";
+    assert!(console.app.wiring.execute(before).is_some());
     console.change_user(&service).await;
+    console.browser.click("#view-attention").await;
+    console.browser.shows("The signing is over, and its result is missing 3 orders").await;
+    console.browser.shows("No documents, and less than 2 hours to the start 4 orders").await;
     let whole = "return [...document.querySelectorAll('tbody tr')].filter((row) => {
         const { top, bottom } = row.getBoundingClientRect();
         return top >= 0 && bottom <= innerHeight;
     }).length";
     let cut = "return [...document.querySelectorAll('tbody td > div')]
         .filter((it) => it.scrollWidth > it.clientWidth + 1).map((it) => it.innerText)";
-    for view in ["attention", "today", "changed", "all"] {
+    for view in ["attention", "today", "week", "changed", "all"] {
         console.browser.devtools("Emulation.clearDeviceMetricsOverride", json!({})).await;
         let link = format!("#view-{view}");
         console.browser.click(&link).await;

@@ -84,7 +84,8 @@ async fn no_order_is_hidden_among_two_thousand() {
 #[tokio::test(flavor = "multi_thread")]
 async fn csv_and_print_have_the_list() {
     let console = Console::start(&[], of_client()).await;
-    console.create_on("=1+1", "2026-12-01", json!({ "signerName": "Jane \"JD\", Doe" })).await;
+    let names = json!({ "signerName": "Jane \"JD\", Doe", "coSignerName": "Ann \"=1\"" });
+    console.create_on("=1+1", "2026-12-01", names).await;
     console.create_on("OUT-2", "2026-12-02", json!({})).await;
     console.enter("Search", "jane \"jd\"").await;
     console.press_button("Search").await;
@@ -101,6 +102,7 @@ async fn csv_and_print_have_the_list() {
     let address = "\"123 Main St, Dallas, TX 75201\"";
     assert!(line.contains(&format!("{address},Dallas,TX,{address}")), "{csv}");
     assert!(line.contains("\"Jane \"\"JD\"\", Doe\",(555) 010-0199"), "{csv}");
+    assert!(line.contains(",\"Ann \"\"'=1\"\"\","), "{csv}");
 
     let print = "window.print = () => (window.printed = true);";
     console.browser.run(print, &[]).await;
@@ -125,16 +127,21 @@ async fn csv_and_print_have_the_list() {
 #[tokio::test(flavor = "multi_thread")]
 async fn texts_that_look_like_dates_end_with_a_tab_in_csv() {
     let console = Console::start(&[], of_client()).await;
-    let numbers = ["3/2026", "Dec-5", "1-2", "007", "1e5", "GF-2026-114", "75201"];
+    let numbers =
+        ["3/2026", "Dec-5", "1-2", "007", "1.e5", ".5", "3/4/2026 8:30", "GF-2026-114", "75201"];
+    // A phone of another country is no number, and a street may begin with the name of its city.
+    let details = json!({
+        "signerName": "May 5", "signerPhone": "442071234567", "propertyAddress": "9 Dallas Pkwy"
+    });
     for number in numbers {
-        console.create_on(number, "2026-12-01", json!({ "signerName": "May 5" })).await;
+        console.create_on(number, "2026-12-01", details.clone()).await;
     }
     console.press_button("Refresh").await;
-    console.browser.text("#order-7").await;
+    console.browser.text("#order-9").await;
     let downloads = tempfile::tempdir().unwrap();
     console.downloads_to(downloads.path()).await;
     console.press_button("Download as CSV").await;
-    console.browser.shows("7 orders saved as CSV.").await;
+    console.browser.shows("9 orders saved as CSV.").await;
     let saved = downloads.path().join(format!("orders-all-{}.csv", console.date_in(0).await));
     eventually_async(async || saved.exists()).await;
     let csv = std::fs::read(&saved).unwrap();
@@ -146,7 +153,8 @@ async fn texts_that_look_like_dates_end_with_a_tab_in_csv() {
         let begin = format!("{id},{cell},NEW,Refinance,2026-12-01,14:30,,America/Chicago,");
         let line = lines[numbers.len() - id];
         assert!(line.starts_with(&begin), "{line:?}");
-        assert!(line.contains(",\"May 5\t\",(555) 010-0199,"), "{line:?}");
+        assert!(line.contains(",\"May 5\t\",\"442071234567\t\","), "{line:?}");
+        assert!(line.contains(",\"9 Dallas Pkwy, Dallas, TX 75201\","), "{line:?}");
     }
 }
 
