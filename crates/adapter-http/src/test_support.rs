@@ -239,6 +239,7 @@ impl Ports {
                 sessions: sessions.clone(),
                 clock: clock.clone(),
                 entropy: entropy.clone(),
+                issuers: Arc::default(),
             },
             own_keys: ManageOwnKeys {
                 keys: RevokeKey { keys: keys.clone(), endpoints: webhooks.endpoints.clone() },

@@ -180,6 +180,10 @@ impl IdentityProvider for Provider {
         self.settings.name.clone()
     }
 
+    fn issuer(&self) -> String {
+        self.settings.issuer.as_str().to_owned()
+    }
+
     async fn begin(&self, pending: &PendingLogin) -> Result<String, LoginError> {
         let known = self.limited(self.known()).await?;
         let challenge = digest(&SHA256, pending.verifier.as_bytes());

@@ -1,6 +1,6 @@
 //! Sessions, and the ceremonies that begin them.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use async_trait::async_trait;
 use diesel::{prelude::*, sql_query, sql_types::BigInt};
@@ -13,14 +13,15 @@ use domain::{
     ports::{SessionRepo, StoreError, WhichSessions},
 };
 use sql_rows::{
-    Utc,
+    Prepared, Utc,
     api_keys::{ApiKeyRow, valid_key},
     people::{PersonRow, person_row},
     row_limit,
     schema::{api_keys, ceremonies, people, sessions},
     sessions::{
-        CeremonyRow, NewSessionRow, REMOVE_OLDEST_CEREMONIES, SessionRow, open_ceremony,
-        open_session, open_sessions, person_unseen_since, session_unused_since,
+        CeremonyRow, NewSessionRow, REMOVE_OLDEST_CEREMONIES, SessionRow, open_among,
+        open_ceremony, open_session, open_sessions, open_tokens, person_unseen_since,
+        session_unused_since, sessions_of, token_of,
     },
 };
 use time::OffsetDateTime;
@@ -40,12 +41,18 @@ impl SessionRepo for PostgresStore {
             if !may_begin(connection, session.doer, at).await? {
                 return Ok(None);
             }
-            if let Some(replaced) = replaces {
-                diesel::update(open_sessions(WhichSessions::One(replaced), None))
-                    .set(sessions::ended_at.eq(Some(Utc(at))))
-                    .execute(connection)
-                    .await?;
-            }
+            let others = sessions_of(session.doer, replaces);
+            let others: Vec<i64> = others.get_results(connection).await?;
+            let staying = session.doer.max_sessions() - 1;
+            let longest_unused = others.into_iter().skip(staying);
+            let ended: Vec<i64> =
+                replaces.map(|id| id.0).into_iter().chain(longest_unused).collect();
+            // Also those that others end at the same time, by identifier.
+            locks::lock(connection, "sessions", &ended).await?;
+            diesel::update(open_among(ended))
+                .set(sessions::ended_at.eq(Some(Utc(at))))
+                .execute(connection)
+                .await?;
             let added = diesel::insert_into(sessions::table)
                 .values(NewSessionRow::from(&session))
                 .returning(sessions::id);
@@ -77,6 +84,14 @@ impl SessionRepo for PostgresStore {
             Ok(Some(Caller::of_session(session, holder)))
         };
         self.read(find).await
+    }
+
+    async fn tokens(&self, at: OffsetDateTime) -> Result<HashSet<TokenHash>, StoreError> {
+        let read = async move |connection: &mut AsyncPgConnection| {
+            let stored: Vec<Vec<u8>> = Prepared(open_tokens(at)).get_results(connection).await?;
+            Ok(stored.into_iter().map(token_of).collect::<Result<HashSet<_>, _>>()?)
+        };
+        self.read(read).await
     }
 
     async fn list(

@@ -1,6 +1,6 @@
 //! Sessions, and the ceremonies that begin them.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use async_trait::async_trait;
 use diesel::{prelude::*, sql_query, sql_types::BigInt, sqlite::SqliteConnection};
@@ -18,8 +18,9 @@ use sql_rows::{
     row_limit,
     schema::{api_keys, ceremonies, people, sessions},
     sessions::{
-        CeremonyRow, NewSessionRow, REMOVE_OLDEST_CEREMONIES, SessionRow, open_ceremony,
-        open_session, open_sessions, person_unseen_since, session_unused_since,
+        CeremonyRow, NewSessionRow, REMOVE_OLDEST_CEREMONIES, SessionRow, open_among,
+        open_ceremony, open_session, open_sessions, open_tokens, person_unseen_since,
+        session_unused_since, sessions_of, token_of,
     },
 };
 use time::OffsetDateTime;
@@ -39,11 +40,15 @@ impl SessionRepo for SqliteStore {
             if !may_begin(connection, session.doer, at)? {
                 return Ok(None);
             }
-            if let Some(replaced) = replaces {
-                diesel::update(open_sessions(WhichSessions::One(replaced), None))
-                    .set(sessions::ended_at.eq(Some(Utc(at))))
-                    .execute(connection)?;
-            }
+            let others = sessions_of(session.doer, replaces);
+            let others: Vec<i64> = others.get_results(connection)?;
+            let staying = session.doer.max_sessions() - 1;
+            let longest_unused = others.into_iter().skip(staying);
+            let ended: Vec<i64> =
+                replaces.map(|id| id.0).into_iter().chain(longest_unused).collect();
+            diesel::update(open_among(ended))
+                .set(sessions::ended_at.eq(Some(Utc(at))))
+                .execute(connection)?;
             let added = diesel::insert_into(sessions::table)
                 .values(NewSessionRow::from(&session))
                 .returning(sessions::id);
@@ -75,6 +80,14 @@ impl SessionRepo for SqliteStore {
             Ok(Some(Caller::of_session(session, holder)))
         };
         self.read(find).await
+    }
+
+    async fn tokens(&self, at: OffsetDateTime) -> Result<HashSet<TokenHash>, StoreError> {
+        let read = move |connection: &mut SqliteConnection| {
+            let stored: Vec<Vec<u8>> = open_tokens(at).get_results(connection)?;
+            Ok(stored.into_iter().map(token_of).collect::<Result<HashSet<_>, _>>()?)
+        };
+        self.read(read).await
     }
 
     async fn list(

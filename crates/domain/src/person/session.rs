@@ -13,6 +13,12 @@ use crate::{
 /// The time after a sign-in in which an admin manages people and keys without signing in again.
 pub const CONFIRMED_FOR: Duration = Duration::minutes(5);
 
+/// Maximum number of sessions of a person at once. A person has some devices, not more.
+pub const MAX_SESSIONS: usize = 20;
+
+/// Maximum number of sessions that began with one key: all people of an office may share it.
+pub const MAX_SESSIONS_OF_KEY: usize = 200;
+
 /// How long sessions last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SessionTerms {
@@ -40,6 +46,16 @@ pub enum Doer {
     Key(ApiKeyId),
     /// A person.
     Person(PersonId),
+}
+
+impl Doer {
+    /// Returns the maximum number of sessions at once.
+    pub fn max_sessions(self) -> usize {
+        match self {
+            Self::Key(_) => MAX_SESSIONS_OF_KEY,
+            Self::Person(_) => MAX_SESSIONS,
+        }
+    }
 }
 
 /// How a session began.

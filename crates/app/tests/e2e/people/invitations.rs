@@ -84,7 +84,7 @@ async fn used_withdrawn_expired_and_disabled_are_told(kind: Kind) {
     people.withdraw_invitations(id, ChangeRights::OPERATOR, now).await.unwrap();
     let (id, disabled) = invited(&app, CLIENT, "Disabled", Role::Member).await;
     let disable = PersonChange { is_disabled: Some(true), ..PersonChange::default() };
-    people.change(id, ChangeRights::OPERATOR, &disable, now).await.unwrap();
+    people.change(id, ChangeRights::OPERATOR, &disable, &[], now).await.unwrap();
     let (_, expired) = invited(&app, CLIENT, "Expired", Role::Member).await;
     app.clock.advance(Duration::days(7));
 

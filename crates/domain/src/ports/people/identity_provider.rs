@@ -46,6 +46,9 @@ pub trait IdentityProvider: Send + Sync {
     /// Returns the name that the operator gave it. People see it: "Sign in with …".
     fn name(&self) -> String;
 
+    /// Returns the issuer, as identities have it.
+    fn issuer(&self) -> String;
+
     /// Returns the URL of the provider to which the browser goes.
     ///
     /// # Errors
