@@ -116,7 +116,7 @@ async fn admin_confirms_a_change_and_ends_the_access_of_a_leaver() {
     console.browser = ann;
     console.press_button("Disable: Ann Roe").await;
     console.browser.click("dialog button.danger").await;
-    console.browser.shows("You are the last admin.").await;
+    console.browser.shows("This is the last admin who can sign in.").await;
     console.press_button("Enable: Bob Poe").await;
     console.browser.shows("Bob Poe may sign in again.").await;
     assert_eq!(console.complaints().await, Vec::<String>::new());
