@@ -187,6 +187,18 @@ async fn key_signs_in_and_nothing_of_it_stays() {
     console.browser.text("nav").await;
 }
 
+/// A sign-in reads two things at once.
+#[tokio::test(flavor = "multi_thread")]
+async fn page_waits_where_reads_are_scarce() {
+    let flags = ["--reads-rate-per-second=1", "--reads-rate-burst=1"];
+    let console = Console::as_admin(&flags).await;
+    console.press_button("Sign out").await;
+    console.use_passkey().await;
+    console.visit("#/account").await;
+    console.browser.shows("Ann Roe").await;
+    console.browser.lacks(".problem").await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn page_that_asks_who_is_signed_in_guesses_nothing() {
     let console = Console::without_sign_in(&["--rate-per-second=1", "--rate-burst=1"]).await;
