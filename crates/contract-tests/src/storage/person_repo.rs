@@ -167,9 +167,13 @@ pub async fn other_invitations_are_refused(storage: &Storage) {
     let disabled = PersonChange { is_disabled: Some(true), ..PersonChange::default() };
     let (other, of_disabled) = invite(storage, Role::Member).await;
     storage.people.change(other, ADMIN, &disabled, &[], NOW).await.unwrap();
-    assert_eq!(accept(of_disabled, NOW).await, InvitationFault::Withdrawn.into());
+    assert_eq!(accept(of_disabled, NOW).await, InvitationFault::Disabled.into());
     let outcome = storage.people.invite_again(other, ADMIN, &new_invitation()).await;
     assert_eq!(refusal(outcome), PersonRefusal::Disabled);
+    // Enabling brings none back.
+    let enabled = PersonChange { is_disabled: Some(false), ..PersonChange::default() };
+    storage.people.change(other, ADMIN, &enabled, &[], NOW).await.unwrap();
+    assert_eq!(accept(of_disabled, NOW).await, InvitationFault::Withdrawn.into());
 }
 
 /// An admin who is disabled, demoted or erased may have kept the links. Those of others stay, and so does everything
