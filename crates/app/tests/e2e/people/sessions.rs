@@ -332,6 +332,24 @@ async fn sign_out_ends_the_session_on_every_instance() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn changed_role_counts_on_every_instance() {
+    let first = Kind::Production.app().await;
+    let stores = Wiring::on_database(first.wiring.servers().database_url());
+    let second = TestApp::start_on(stores, first.clock.clone(), &[], Some(first.key.clone())).await;
+    let (id, joe) = signed_in(&first, CLIENT, "Joe Doe", Role::Member).await;
+    let (_, mut ann) = signed_in(&first, CLIENT, "Ann Roe", Role::Admin).await;
+    let (mut elsewhere, path) = (joe.at(&second), format!("/api/people/{}", id.0));
+    let keys = (Method::GET, "/api/keys");
+    elsewhere.refused(keys.clone(), None, (403, "not_admin")).await;
+    ann.call(Method::PATCH, &path, Some(json!({ "role": "admin" }))).await;
+    first.clock.advance(Duration::seconds(9));
+    elsewhere.get("/api/keys").await;
+    ann.call(Method::PATCH, &path, Some(json!({ "role": "member" }))).await;
+    first.clock.advance(Duration::seconds(9));
+    elsewhere.refused(keys, None, (403, "not_admin")).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn key_in_a_header_wins_over_the_cookie() {
     let app = TestApp::start().await;
     let (_, ann) = signed_in(&app, SERVICE, "Ann Roe", Role::Admin).await;
