@@ -142,7 +142,7 @@ macro_rules! contract {
     };
     (session_repo, $fixture:expr) => {
         $crate::obligations!(session_repo, $fixture;
-            session_is_found_by_its_token, session_needs_an_active_person_or_a_valid_key,
+            session_is_found_by_its_token, person_is_bound_as_the_keys_of_the_client, session_needs_an_active_person_or_a_valid_key,
             no_session_outlives_a_disabling_at_the_same_time, ended_session_is_not_found,
             longest_unused_session_ends_beyond_the_greatest_number, tokens_are_those_of_open_sessions,
             session_ends_the_one_that_it_replaces,

@@ -5,6 +5,7 @@ use std::{collections::HashSet, sync::Arc};
 use async_trait::async_trait;
 use diesel::{prelude::*, sql_query, sql_types::BigInt, sqlite::SqliteConnection};
 use domain::{
+    api_key::{Party, binding},
     person::{
         Caller, Ceremony, Doer, Holder, MAX_CEREMONIES, NewSession, PersonState, Session,
         SessionId, TokenHash,
@@ -13,7 +14,7 @@ use domain::{
 };
 use sql_rows::{
     Utc,
-    api_keys::{ApiKeyRow, valid_key},
+    api_keys::{ApiKeyRow, keys_of, valid_key},
     people::{PersonRow, person_row},
     row_limit,
     schema::{api_keys, ceremonies, people, sessions},
@@ -58,18 +59,31 @@ impl SessionRepo for SqliteStore {
         self.transaction(add).await
     }
 
-    async fn find(&self, token: TokenHash) -> Result<Option<Caller>, StoreError> {
+    async fn find(
+        &self,
+        token: TokenHash,
+        now: OffsetDateTime,
+    ) -> Result<Option<Caller>, StoreError> {
         let find = move |connection: &mut SqliteConnection| {
             let row = open_session(token).select(SessionRow::as_select());
             let row = row.get_result(connection).optional()?;
             let Some(session) = row.map(SessionRow::into_session).transpose()? else {
                 return Ok(None);
             };
+            let mut bound_to = None;
             let holder = match session.session.doer {
                 Doer::Person(person) => {
                     let row = people::table.find(person.0).select(PersonRow::as_select());
                     let row: PersonRow = row.get_result(connection)?;
-                    Holder::Person(Arc::new(row.into_person()?))
+                    let person = row.into_person()?;
+                    let owner = person.owner(session.session.is_test);
+                    if let Party::Client(client) = owner.party {
+                        let keys = keys_of(client).select(ApiKeyRow::as_select());
+                        let keys: Vec<ApiKeyRow> = keys.get_results(connection)?;
+                        let keys = keys.into_iter().map(ApiKeyRow::into_key);
+                        bound_to = binding(&keys.collect::<Result<Vec<_>, _>>()?, owner, now);
+                    }
+                    Holder::Person(Arc::new(person))
                 }
                 Doer::Key(key) => {
                     let row = api_keys::table.find(key.0).select(ApiKeyRow::as_select());
@@ -77,7 +91,7 @@ impl SessionRepo for SqliteStore {
                     Holder::Key(Arc::new(row.into_key()?))
                 }
             };
-            Ok(Some(Caller::of_session(session, holder)))
+            Ok(Some(Caller::of_session(session, holder).bound_to(bound_to)))
         };
         self.read(find).await
     }

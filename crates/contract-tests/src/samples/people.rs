@@ -113,7 +113,7 @@ pub async fn call_people<S: PersonRepo + SessionRepo>(store: &S) {
 
     let session = new_session(id, NOW);
     let stored = SessionRepo::add(store, &session, None).await.unwrap().unwrap();
-    SessionRepo::find(store, session.token).await.unwrap().unwrap();
+    SessionRepo::find(store, session.token, NOW).await.unwrap().unwrap();
     assert!(store.tokens(NOW).await.unwrap().contains(&session.token));
     for which in [WhichSessions::One(stored.id), WhichSessions::OfPerson(id), WhichSessions::All] {
         SessionRepo::list(store, which, NOW).await.unwrap();

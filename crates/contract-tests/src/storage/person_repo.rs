@@ -461,13 +461,13 @@ pub async fn disabling_ends_sessions(storage: &Storage) {
     let person = active(storage, Role::Member).await;
     let session = new_session(person.id, NOW);
     storage.sessions.add(&session, None).await.unwrap().unwrap();
-    assert!(storage.sessions.find(session.token).await.unwrap().is_some());
+    assert!(storage.sessions.find(session.token, NOW).await.unwrap().is_some());
     for is_disabled in [true, false] {
         let change = PersonChange { is_disabled: Some(is_disabled), ..PersonChange::default() };
         let changed = storage.people.change(person.id, ADMIN, &change, &[], NOW).await.unwrap();
         assert_eq!(changed.state() == PersonState::Disabled, is_disabled);
         // Enabling brings none back.
-        assert_eq!(storage.sessions.find(session.token).await.unwrap(), None);
+        assert_eq!(storage.sessions.find(session.token, NOW).await.unwrap(), None);
     }
 }
 
@@ -514,7 +514,7 @@ pub async fn erased_person_is_a_former_user(storage: &Storage) {
     assert_eq!(erased.state(), PersonState::Disabled);
     assert!(storage.people.passkey(&passkey.passkey.credential.id).await.unwrap().is_none());
     assert_eq!(storage.people.invitation(invitation.token).await.unwrap(), None);
-    assert_eq!(storage.sessions.find(session.token).await.unwrap(), None);
+    assert_eq!(storage.sessions.find(session.token, NOW).await.unwrap(), None);
     let left = storage.sessions.list(WhichSessions::OfPerson(person.id), NOW).await.unwrap();
     assert_eq!(left, []);
     let enabled = PersonChange { is_disabled: Some(false), ..PersonChange::default() };

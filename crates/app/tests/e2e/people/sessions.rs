@@ -20,6 +20,7 @@ use crate::{
 
 on_both_wirings! {
     person_sees_and_makes_what_a_key_of_the_side_does,
+    person_orders_for_the_only_service_of_all_keys,
     idempotency_keys_and_preconditions_hold_for_people,
     each_sign_in_has_a_new_token_and_ends_none_of_others,
     sign_in_ends_the_session_that_its_browser_had,
@@ -61,6 +62,22 @@ async fn person_sees_and_makes_what_a_key_of_the_side_does(kind: Kind) {
         (&json!("Ann Roe"), &json!("client"), &json!(1), &json!(false))
     );
     assert_eq!(terms["scopes"], json!(["orders:create", "orders:read"]));
+}
+
+/// Nobody gets more of a side than its keys.
+async fn person_orders_for_the_only_service_of_all_keys(kind: Kind) {
+    let app = kind.app().await;
+    let key = app.issue_key(Some(7)).await;
+    let client = app.as_key(&key).read("/api/key").await["client_id"].as_i64().unwrap();
+    let client = Party::Client(ClientId(client));
+    let (_, mut ann) = signed_in(&app, client, "Ann Roe", Role::Admin).await;
+    assert_eq!(ann.get("/api/key").await["signing_service_id"], 7);
+    let create = (Method::POST, CREATE);
+    ann.refused(create, Some(order("F-1")), (403, "forbidden")).await;
+    let mut own = order("F-1");
+    own["signingServiceId"] = json!(7);
+    own["requestedBy"]["signingServiceId"] = json!(7);
+    ann.post(CREATE, own).await;
 }
 
 async fn idempotency_keys_and_preconditions_hold_for_people(kind: Kind) {

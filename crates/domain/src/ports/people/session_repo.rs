@@ -43,8 +43,13 @@ pub trait SessionRepo: Send + Sync {
     ) -> Result<Option<Session>, StoreError>;
 
     /// Returns the session of a token with its person or its key, as they are now; `None` if there is no such
-    /// session, or it was ended. The caller checks the rest with [`Caller::is_valid`].
-    async fn find(&self, token: TokenHash) -> Result<Option<Caller>, StoreError>;
+    /// session, or it was ended. The caller checks the rest with [`Caller::is_valid`]. A person of a client has the
+    /// [`binding`](crate::api_key::binding) of its keys at `now`.
+    async fn find(
+        &self,
+        token: TokenHash,
+        now: OffsetDateTime,
+    ) -> Result<Option<Caller>, StoreError>;
 
     /// Returns the tokens of the sessions that are not ended and end later than `at`.
     async fn tokens(&self, at: OffsetDateTime) -> Result<HashSet<TokenHash>, StoreError>;

@@ -375,7 +375,7 @@ impl SignIn {
         (before, confirmed): (Option<TokenHash>, Option<SessionId>),
     ) -> Result<(Token, Session), SignInError> {
         let of_browser = match before {
-            Some(before) => self.sessions.find(before).await?,
+            Some(before) => self.sessions.find(before, self.clock.now()).await?,
             None => None,
         };
         let of_browser = of_browser.and_then(|caller| caller.session().map(|it| it.id));

@@ -342,7 +342,7 @@ async fn new_session_replaces_the_one_of_its_browser() {
     ] {
         let mut mocks = Mocks::with_ceremonies().with_login("jane");
         mocks.people.expect_by_identity().returning(|_| Ok(Some(person())));
-        mocks.sessions.expect_find().returning(move |token| {
+        mocks.sessions.expect_find().returning(move |token, _| {
             assert!(token == before);
             let session = NewSession {
                 token,
