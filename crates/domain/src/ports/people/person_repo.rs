@@ -35,9 +35,9 @@ pub enum NewMethod {
 /// Who may be changed, and how far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChangeRights {
-    /// Only people of this side; `None` for operators.
+    /// Only people of this side; `None` for operators, who may also leave it without an admin.
     pub party: Option<Party>,
-    /// Whether the side may be left without an admin, or a person without a way to sign in.
+    /// Whether a person may be left without a way to sign in.
     pub may_leave_none: bool,
 }
 

@@ -187,6 +187,22 @@ async fn key_signs_in_and_nothing_of_it_stays() {
     console.browser.text("nav").await;
 }
 
+/// A mail leads to the page from another site. The page itself sends the cookie, which is `SameSite=Strict`.
+#[tokio::test(flavor = "multi_thread")]
+async fn link_of_a_mail_shares_the_session() {
+    let console = Console::as_admin(&[]).await;
+    let port = console.app.address.port();
+    console.browser.open(&format!("http://127.0.0.1:{port}/docs")).await;
+    let link = format!("http://localhost:{port}/console#/account");
+    let follow = "const link = document.createElement('a');
+        link.href = arguments[0];
+        document.body.append(link);
+        link.click();";
+    console.browser.run(follow, &[&link]).await;
+    console.browser.shows("Ann Roe").await;
+    console.browser.lacks(".ways").await;
+}
+
 /// A sign-in reads two things at once.
 #[tokio::test(flavor = "multi_thread")]
 async fn page_waits_where_reads_are_scarce() {
