@@ -145,7 +145,7 @@ pub enum AccessKind {
     Hold,
     /// Its hold was ended.
     Release,
-    /// Requests of a key were refused, and have no rows of their own: see [`REFUSED_ROWS`].
+    /// Requests of a key, a person or a site were refused, and have no rows of their own: see [`REFUSED_ROWS`].
     Refused,
     /// A person signed in, or tried to: the outcome says why not.
     SignIn,

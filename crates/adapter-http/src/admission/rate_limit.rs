@@ -366,6 +366,15 @@ mod tests {
     }
 
     #[test]
+    fn ended_sessions_use_up_no_failures_of_their_address() {
+        let limits = limits(1, 1);
+        let office = "192.0.2.1".parse().unwrap();
+        assert!(limits.ended_session(office).is_ok());
+        assert!(limits.ended_session(office).is_err());
+        assert!(limits.failure(office).is_ok());
+    }
+
+    #[test]
     fn addresses_of_an_ipv6_network_share_a_bucket() {
         let limits = limits(1, 1);
         assert!(limits.failure("2001:db8::1".parse().unwrap()).is_ok());

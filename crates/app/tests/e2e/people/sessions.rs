@@ -2,7 +2,7 @@
 
 use domain::{
     api_key::{ClientId, Party},
-    person::{Role, Token},
+    person::{MAX_SESSIONS, Role, Token},
 };
 use reqwest::Method;
 use serde_json::json;
@@ -24,6 +24,7 @@ on_both_wirings! {
     idempotency_keys_and_preconditions_hold_for_people,
     each_sign_in_has_a_new_token_and_ends_none_of_others,
     sign_in_ends_the_session_that_its_browser_had,
+    longest_unused_session_of_a_person_ends_beyond_twenty,
     stored_hash_opens_no_session,
     idle_and_old_sessions_end,
     sign_in_in_place_replaces_the_session,
@@ -142,6 +143,26 @@ async fn sign_in_ends_the_session_that_its_browser_had(kind: Kind) {
         problem(answer, 401, "session_ended").await;
         ann.get("/api/session").await;
     }
+}
+
+async fn longest_unused_session_of_a_person_ends_beyond_twenty(kind: Kind) {
+    assert_eq!(MAX_SESSIONS, 20);
+    let app = kind.app().await;
+    let (_, mut ann) = signed_in(&app, CLIENT, "Ann Roe", Role::Member).await;
+    let mut browsers = vec![ann.session.clone()];
+    for _ in 0..MAX_SESSIONS {
+        ann.session = None;
+        ann.sign_in().await;
+        browsers.push(ann.session.clone());
+    }
+    let mut codes = Vec::new();
+    for session in browsers {
+        let page = Page { session, ..ann.clone() };
+        let answer = page.request(Method::GET, "/api/session").send().await.unwrap();
+        codes.push(answer.status().as_u16());
+    }
+    assert_eq!(codes.remove(0), 401);
+    assert_eq!(codes, [200; MAX_SESSIONS]);
 }
 
 async fn stored_hash_opens_no_session(kind: Kind) {
