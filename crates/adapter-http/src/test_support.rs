@@ -141,7 +141,7 @@ impl Ports {
     /// change. [`TestApi::by_page`] sends its cookie.
     pub(crate) fn with_person(change: fn(&mut Person, &mut Session)) -> Self {
         let mut ports = Self::without_key();
-        ports.sessions.expect_find().returning(move |token| {
+        ports.sessions.expect_find().returning(move |token, _| {
             let (mut person, mut session) = (person(), session(token));
             change(&mut person, &mut session);
             Ok(Some(Caller::of_session(session, Holder::Person(Arc::new(person)))))
@@ -239,6 +239,7 @@ impl Ports {
                 sessions: sessions.clone(),
                 clock: clock.clone(),
                 entropy: entropy.clone(),
+                issuers: Arc::default(),
             },
             own_keys: ManageOwnKeys {
                 keys: RevokeKey { keys: keys.clone(), endpoints: webhooks.endpoints.clone() },

@@ -30,6 +30,7 @@ struct Members {
     jwks_uri: String,
     token_endpoint_auth_methods_supported: Option<Vec<String>>,
     code_challenge_methods_supported: Option<Vec<String>>,
+    authorization_response_iss_parameter_supported: Option<bool>,
 }
 
 /// The part that a login needs.
@@ -43,6 +44,8 @@ pub(crate) struct Document {
     pub(crate) keys: Url,
     /// The provider reads the secret of a client in the form only. The default is HTTP Basic.
     pub(crate) is_secret_in_form: bool,
+    /// Every answer to a browser names the issuer (RFC 9207, section 3).
+    pub(crate) names_issuer: bool,
 }
 
 impl Document {
@@ -70,6 +73,7 @@ impl Document {
             token: address(&members.token_endpoint, "token_endpoint")?,
             keys: address(&members.jwks_uri, "jwks_uri")?,
             is_secret_in_form,
+            names_issuer: members.authorization_response_iss_parameter_supported == Some(true),
         })
     }
 }

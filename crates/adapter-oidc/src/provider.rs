@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration as Limit};
 use async_trait::async_trait;
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use domain::{
-    person::{Identity, PendingLogin},
+    person::{Identity, LoginAnswer, PendingLogin},
     ports::{Clock, IdentityProvider, LoginError, ProviderReport},
 };
 use reqwest::StatusCode;
@@ -43,6 +43,24 @@ enum NoToken {
     Refused(StatusCode, String),
     #[error("the answer of the token endpoint has no ID token")]
     Missing,
+}
+
+/// Why an answer to the browser does not count.
+#[derive(Debug, thiserror::Error)]
+enum BadAnswer {
+    #[error("the answer is that of another issuer")]
+    OtherIssuer,
+    #[error("the answer does not name its issuer, though the provider says that it does")]
+    NoIssuer,
+}
+
+/// Checks who has answered (RFC 9207, section 2.4): an attacker's provider may have led the browser to this one.
+fn check_issuer(named: Option<&str>, own: &str, is_always_named: bool) -> Result<(), BadAnswer> {
+    match named {
+        Some(named) if named != own => Err(BadAnswer::OtherIssuer),
+        None if is_always_named => Err(BadAnswer::NoIssuer),
+        _ => Ok(()),
+    }
 }
 
 /// What is known of a provider.
@@ -180,6 +198,10 @@ impl IdentityProvider for Provider {
         self.settings.name.clone()
     }
 
+    fn issuer(&self) -> String {
+        self.settings.issuer.as_str().to_owned()
+    }
+
     async fn begin(&self, pending: &PendingLogin) -> Result<String, LoginError> {
         let known = self.limited(self.known()).await?;
         let challenge = digest(&SHA256, pending.verifier.as_bytes());
@@ -204,12 +226,15 @@ impl IdentityProvider for Provider {
     async fn finish(
         &self,
         pending: &PendingLogin,
-        code: &str,
+        answer: &LoginAnswer,
         now: OffsetDateTime,
     ) -> Result<Identity, LoginError> {
         let call = async {
             let known = self.known().await?;
-            let token = self.exchange(&known.document, pending, code).await?;
+            let (own, is_always_named) =
+                (self.settings.issuer.as_str(), known.document.names_issuer);
+            check_issuer(answer.issuer.as_deref(), own, is_always_named).map_err(rejected)?;
+            let token = self.exchange(&known.document, pending, &answer.code).await?;
             let token = IdToken::parse(&token).map_err(rejected)?;
             let claims = match token.verify(&known.keys) {
                 Err(Fault::UnknownKey) => token.verify(&*self.renewed_keys(&known).await?),

@@ -65,7 +65,7 @@ impl Login {
     }
 
     async fn finish(&self) -> Result<Identity, LoginError> {
-        self.provider.finish(&pending(), "a code", self.clock.now()).await
+        self.provider.finish(&pending(), &answer(None), self.clock.now()).await
     }
 
     /// Returns the outcome of a login whose token is this one.
@@ -97,6 +97,15 @@ fn pending() -> PendingLogin {
         nonce: "the nonce".to_owned(),
         verifier: "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk".to_owned(),
         is_again: false,
+    }
+}
+
+/// Returns what the provider has sent along.
+fn answer(issuer: Option<&str>) -> LoginAnswer {
+    LoginAnswer {
+        state: pending().state,
+        code: "a code".to_owned(),
+        issuer: issuer.map(str::to_owned),
     }
 }
 
@@ -183,6 +192,35 @@ async fn identity_is_issuer_and_subject_and_no_other_claim_decides() {
     }
     let claims = json!({ "sub": "Bob", "email": "ann@office.example", "email_verified": true });
     assert_eq!(login.outcome(&login.key.sign(&login.claims_but(&claims))).await, "Bob");
+}
+
+/// A code of another provider is shown to none.
+#[tokio::test]
+async fn answer_of_another_issuer_does_not_count() {
+    for says in [json!(null), json!(false), json!(true)] {
+        let login = Login::new().await;
+        let mut document = login.server.document();
+        document["authorization_response_iss_parameter_supported"] = says.clone();
+        login.server.has_document(&document);
+        login.server.has_token(&login.key.sign(&login.claims()));
+        let own = login.server.issuer.clone();
+        let finish = async |issuer: Option<&str>| {
+            let now = login.clock.now();
+            outcome(login.provider.finish(&pending(), &answer(issuer), now).await)
+        };
+        for other in ["", "https://other.example", &format!("{own}/"), &own.to_uppercase()] {
+            let finished = finish(Some(other)).await;
+            assert!(is_rejected(&finished, "another issuer"), "{other}: {finished}");
+        }
+        let unnamed = finish(None).await;
+        if says == json!(true) {
+            assert!(is_rejected(&unnamed, "does not name its issuer"), "{unnamed}");
+            assert!(login.server.received("POST /token").is_empty());
+        } else {
+            assert_eq!(unnamed, "Ann", "{says}");
+        }
+        assert_eq!(finish(Some(&own)).await, "Ann", "{says}");
+    }
 }
 
 #[tokio::test]
@@ -298,7 +336,7 @@ async fn login_is_done_again_where_the_service_asks_for_it() {
         login
             .server
             .has_token(&login.key.sign(&login.claims_but(&json!({ "auth_time": signed_in }))));
-        let found = login.provider.finish(&again, "a code", login.clock.now()).await;
+        let found = login.provider.finish(&again, &answer(None), login.clock.now()).await;
         let found = outcome(found);
         assert_eq!(found == "Ann", counts, "{signed_in}: {found}");
         assert!(counts || is_rejected(&found, "sign in again"), "{found}");

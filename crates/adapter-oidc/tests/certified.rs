@@ -7,7 +7,7 @@ use std::sync::Arc;
 use adapter_oidc::{Http, Issuer, Provider, ProviderSettings};
 use contract_tests::fakes::ManualClock;
 use domain::{
-    person::{Identity, PendingLogin},
+    person::{Identity, LoginAnswer, PendingLogin},
     ports::{IdentityProvider as _, LoginError, error_chain},
 };
 use serde_json::{Value, json};
@@ -31,17 +31,27 @@ impl Service {
         Self { provider: Provider::new(settings, Http::new().unwrap(), clock) }
     }
 
-    /// Signs in as a subject, and returns the code.
-    async fn code(&self, server: &OidcProvider, login: &PendingLogin, sub: &str) -> String {
+    /// Signs in as a subject, and returns the answer.
+    async fn answer(&self, server: &OidcProvider, login: &PendingLogin, sub: &str) -> LoginAnswer {
         let url = self.provider.begin(login).await.unwrap();
         let back = server.sign_in(&url, sub, json!({ "email_verified": "true" })).await;
         assert!(back.starts_with(&format!("{REDIRECT_URI}?")), "{back}");
         assert_eq!(parameter(&back, "state").as_deref(), Some(&*login.state));
-        parameter(&back, "code").unwrap()
+        // It always names itself.
+        assert_eq!(parameter(&back, "iss"), Some(server.issuer()));
+        LoginAnswer {
+            state: login.state.clone(),
+            code: parameter(&back, "code").unwrap(),
+            issuer: parameter(&back, "iss"),
+        }
     }
 
-    async fn finish(&self, login: &PendingLogin, code: &str) -> Result<Identity, LoginError> {
-        self.provider.finish(login, code, self.time().await).await
+    async fn finish(
+        &self,
+        login: &PendingLogin,
+        answer: &LoginAnswer,
+    ) -> Result<Identity, LoginError> {
+        self.provider.finish(login, answer, self.time().await).await
     }
 
     /// Returns the time of the provider, whose clock is that of this machine.
@@ -70,8 +80,8 @@ async fn signs_in(client: &Value, secret: Option<&str>) {
     let server = OidcProvider::start(client);
     let service = Service::at(&server, secret);
     let login = login("nonce");
-    let code = service.code(&server, &login, "ann").await;
-    let identity = service.finish(&login, &code).await;
+    let answer = service.answer(&server, &login, "ann").await;
+    let identity = service.finish(&login, &answer).await;
     let identity = identity.unwrap_or_else(|error| panic!("{client}: {}", error_chain(&error)));
     assert_eq!((identity.issuer, &*identity.subject), (server.issuer(), "ann"));
 }
@@ -95,8 +105,8 @@ async fn hmac_of_the_secret_is_no_signature() {
     let server = OidcProvider::start(&json!({ "id_token_signed_response_alg": "HS256" }));
     let service = Service::at(&server, Some(CLIENT_SECRET));
     let login = login("nonce");
-    let code = service.code(&server, &login, "ann").await;
-    let reason = rejection(service.finish(&login, &code).await);
+    let answer = service.answer(&server, &login, "ann").await;
+    let reason = rejection(service.finish(&login, &answer).await);
     assert!(reason.contains("HS256"), "{reason}");
 }
 
@@ -105,23 +115,39 @@ async fn code_counts_once_with_its_verifier_nonce_and_client() {
     let server = OidcProvider::start(&json!({}));
     let service = Service::at(&server, Some(CLIENT_SECRET));
     let mine = login("nonce");
-    let code = service.code(&server, &mine, "ann").await;
-    service.finish(&mine, &code).await.unwrap();
-    let reason = rejection(service.finish(&mine, &code).await);
+    let answer = service.answer(&server, &mine, "ann").await;
+    service.finish(&mine, &answer).await.unwrap();
+    let reason = rejection(service.finish(&mine, &answer).await);
     assert!(reason.contains("invalid_grant"), "{reason}");
 
-    let code = service.code(&server, &mine, "ann").await;
+    let answer = service.answer(&server, &mine, "ann").await;
     let verifier = "another-verifier".repeat(4);
-    let reason = rejection(service.finish(&PendingLogin { verifier, ..mine.clone() }, &code).await);
+    let reason =
+        rejection(service.finish(&PendingLogin { verifier, ..mine.clone() }, &answer).await);
     assert!(reason.contains("invalid_grant"), "{reason}");
 
-    let code = service.code(&server, &mine, "ann").await;
-    let reason = rejection(service.finish(&login("another nonce"), &code).await);
+    let answer = service.answer(&server, &mine, "ann").await;
+    let reason = rejection(service.finish(&login("another nonce"), &answer).await);
     assert!(reason.contains("another login"), "{reason}");
 
-    let code = service.code(&server, &mine, "ann").await;
-    let reason = rejection(Service::at(&server, Some("wrong")).finish(&mine, &code).await);
+    let answer = service.answer(&server, &mine, "ann").await;
+    let reason = rejection(Service::at(&server, Some("wrong")).finish(&mine, &answer).await);
     assert!(reason.contains("invalid_client"), "{reason}");
+}
+
+#[tokio::test]
+async fn answer_without_its_issuer_or_with_another_is_rejected() {
+    let server = OidcProvider::start(&json!({}));
+    let service = Service::at(&server, Some(CLIENT_SECRET));
+    let mine = login("nonce");
+    let answer = service.answer(&server, &mine, "ann").await;
+    for issuer in [None, Some("https://other.example".to_owned())] {
+        let changed = LoginAnswer { issuer, ..answer.clone() };
+        let reason = rejection(service.finish(&mine, &changed).await);
+        assert!(reason.contains("issuer"), "{reason}");
+    }
+    // The provider has not seen the code.
+    service.finish(&mine, &answer).await.unwrap();
 }
 
 #[tokio::test]
@@ -130,13 +156,13 @@ async fn provider_that_has_restarted_has_other_keys_and_signs_in() {
     let service = Service::at(&server, Some(CLIENT_SECRET));
     for nonce in ["one", "two"] {
         let login = login(nonce);
-        let code = service.code(&server, &login, "ann").await;
-        service.finish(&login, &code).await.unwrap();
+        let answer = service.answer(&server, &login, "ann").await;
+        service.finish(&login, &answer).await.unwrap();
         server.start_again();
     }
     let (login, now) = (login("three"), service.time().await);
-    let code = service.code(&server, &login, "ann").await;
+    let answer = service.answer(&server, &login, "ann").await;
     server.stop();
-    let finished = service.provider.finish(&login, &code, now).await;
+    let finished = service.provider.finish(&login, &answer, now).await;
     assert!(matches!(finished, Err(LoginError::Unavailable(_))), "{finished:?}");
 }

@@ -250,7 +250,7 @@ async fn start_service(settings: &Settings, machine: &Machine) -> Result<Service
     let starting = Starting::listen(settings, machine).await?;
     let storage = Storage::open(settings).await?;
     let keys = storage.manage_keys(machine);
-    let people = storage.manage_people(storage.sessions(settings, machine), machine);
+    let people = storage.manage_people(storage.sessions(settings, machine), machine, &[]);
     let names = starting.tls.as_ref().map(|tls| tls.names.clone()).unwrap_or_default();
     let service = starting.start(settings, machine, storage).await?;
     let (api, ops) = (service.api_address, service.ops_address);

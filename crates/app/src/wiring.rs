@@ -197,7 +197,7 @@ impl Parts {
             add_documents: Audited::new(AddDocuments { intake: intake.clone() }),
             webhooks: self.webhooks.clone(),
             sign_in: self.sign_in(),
-            people: storage.manage_people(self.sessions.clone(), &self.machine),
+            people: storage.manage_people(self.sessions.clone(), &self.machine, &self.providers),
             own_keys: ManageOwnKeys {
                 keys: RevokeKey { keys: self.keys.clone(), endpoints: storage.webhooks.clone() },
                 sessions: self.sessions.clone(),

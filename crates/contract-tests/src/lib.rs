@@ -134,15 +134,18 @@ macro_rules! contract {
             admin_issues_few_invitations_a_day,
             credential_and_identity_belong_to_one_person, identity_is_issuer_and_subject,
             passkey_is_found_by_its_credential, sign_in_replaces_the_state_of_its_passkey_once,
-            last_way_to_sign_in_stays, person_is_found_as_changed, disabling_ends_sessions,
+            last_way_to_sign_in_stays, one_admin_stays_who_can_sign_in,
+            one_of_the_own_ways_to_sign_in_stays, name_is_that_of_one_person_of_a_side,
+            person_is_found_as_changed, disabling_ends_sessions,
             one_admin_of_a_side_stays, erased_person_is_a_former_user,
             names_of_people_and_keys_are_read,
         );
     };
     (session_repo, $fixture:expr) => {
         $crate::obligations!(session_repo, $fixture;
-            session_is_found_by_its_token, session_needs_an_active_person_or_a_valid_key,
+            session_is_found_by_its_token, person_is_bound_as_the_keys_of_the_client, session_needs_an_active_person_or_a_valid_key,
             no_session_outlives_a_disabling_at_the_same_time, ended_session_is_not_found,
+            longest_unused_session_ends_beyond_the_greatest_number, tokens_are_those_of_open_sessions,
             session_ends_the_one_that_it_replaces,
             use_of_a_session_is_the_last_sight_of_its_person,
             old_sessions_and_ceremonies_are_removed, ceremony_is_taken_as_it_began,

@@ -1,6 +1,10 @@
 //! The log of reads and changes: one row for each use of an order (16 CFR 314.4(c)(8)).
 
-use std::{fmt, net::IpAddr, str::FromStr};
+use std::{
+    fmt,
+    net::{IpAddr, Ipv6Addr},
+    str::FromStr,
+};
 
 use time::{Duration, OffsetDateTime};
 
@@ -141,7 +145,7 @@ pub enum AccessKind {
     Hold,
     /// Its hold was ended.
     Release,
-    /// Requests of a key were refused, and have no rows of their own: see [`REFUSED_ROWS`].
+    /// Requests of a key, a person or a site were refused, and have no rows of their own: see [`REFUSED_ROWS`].
     Refused,
     /// A person signed in, or tried to: the outcome says why not.
     SignIn,
@@ -348,6 +352,26 @@ pub const COUNTED: &str = "counted";
 /// Maximum number of rows of refused requests that a key adds in [`REFUSED_WINDOW`], in each run. Rows of the kind
 /// [`AccessKind::Refused`] count the others: a stranger who asks for orders without end fills no database.
 pub const REFUSED_ROWS: u32 = 1_000;
+
+/// The same for strangers of one site, so that an attacker hides no refusals of others.
+pub const REFUSED_ROWS_OF_SITE: u32 = 100;
+
+/// Maximum number of keys, people and sites with refused requests within [`REFUSED_WINDOW`]. Strangers of further sites
+/// share [`REFUSED_ROWS`].
+pub const MAX_REFUSED: usize = 1_000;
+
+/// Bits of an IPv6 address that a whole site has in common (RFC 6177, section 2).
+pub const SITE_BITS: u32 = 48;
+
+/// Returns the network of an IPv6 address, which has these first bits, or an IPv4 address.
+pub fn network_of(address: IpAddr, bits: u32) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => {
+            Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << (128 - bits))).into()
+        }
+        address @ IpAddr::V4(_) => address,
+    }
+}
 
 /// The time in which the refused requests of a key are counted.
 pub const REFUSED_WINDOW: Duration = Duration::HOUR;

@@ -16,6 +16,7 @@ pub use session::*;
 pub use token::*;
 
 use time::OffsetDateTime;
+use unicode_normalization::UnicodeNormalization as _;
 
 use crate::{
     api_key::{Owner, Party, Scope, Scopes},
@@ -87,6 +88,19 @@ impl PersonName {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// Checks whether a reader takes two names for one: they differ only in letter case, in the composition of letters
+    /// or in blanks. Letters of two alphabets that look alike are two.
+    pub fn is_like(&self, other: &str) -> bool {
+        folded(&self.0) == folded(other)
+    }
+}
+
+/// Upper case alone tells that `ß` and `SS` are the same letters.
+fn folded(name: &str) -> String {
+    let upper = name.nfkc().flat_map(char::to_lowercase).flat_map(char::to_uppercase);
+    let letters: String = upper.flat_map(char::to_lowercase).nfkc().collect();
+    letters.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 // Personal data.
@@ -203,9 +217,12 @@ pub enum PersonRefusal {
     /// There is no such person on this side, or no such passkey of the person.
     #[error("there is no such person")]
     Unknown,
-    /// The side would have no admin any more.
+    /// The side would have no admin any more who can sign in.
     #[error("the last admin of a side stays one")]
     LastAdmin,
+    /// Another person of the side has the name, or an erased one.
+    #[error("another person of the side has this name")]
+    NameInUse,
     /// The person is disabled.
     #[error("the person is disabled")]
     Disabled,
@@ -230,20 +247,28 @@ pub enum PersonRefusal {
 
 impl PersonChange {
     /// Decides whether a person is changed at once with the others of the side. The repository calls it under a lock
-    /// of the side's admins, so that of two admins who leave at once one stays.
+    /// of the side, so that of two admins who leave at once one stays, and of two people who take one name one gets it.
+    /// `able_admins` are those of the others who are active admins with a way to sign in.
     ///
     /// # Errors
-    /// [`PersonRefusal::LastAdmin`] if they are the only active admin, unless `may_leave_none`: operators may, because
-    /// they can invite another.
+    /// [`PersonRefusal::LastAdmin`] if no other admin can sign in, and [`PersonRefusal::NameInUse`] for the name of
+    /// another, unless an operator changes them, who can invite another admin and has the numbers of all people.
     pub fn decide(
         &self,
         person: &Person,
-        active_admins: usize,
-        may_leave_none: bool,
+        others: &[Person],
+        able_admins: usize,
+        is_by_operator: bool,
         at: OffsetDateTime,
     ) -> Result<Person, PersonRefusal> {
         if person.erased_at.is_some() {
             return Err(PersonRefusal::Unknown);
+        }
+        // The page sends the name along with another address.
+        if let Some(name) = self.name.as_ref().filter(|name| **name != person.person.name)
+            && !is_by_operator
+        {
+            check_name(name, others)?;
         }
         let mut changed = person.clone();
         changed.person.name = self.name.clone().unwrap_or(changed.person.name);
@@ -255,10 +280,44 @@ impl PersonChange {
             None => {}
         }
         let leaves = person.is_active_admin() && !changed.is_active_admin();
-        if leaves && active_admins <= 1 && !may_leave_none {
+        if leaves && able_admins == 0 && !is_by_operator {
             return Err(PersonRefusal::LastAdmin);
         }
         Ok(changed)
+    }
+}
+
+/// Checks whether a person can get a name beside the others of the side: histories show it without a number.
+///
+/// # Errors
+/// [`PersonRefusal::NameInUse`].
+pub fn check_name(name: &PersonName, others: &[Person]) -> Result<(), PersonRefusal> {
+    let mut names = others.iter().map(|other| other.person.name.as_str());
+    let is_in_use = name.is_like(FORMER_USER) || names.any(|other| name.is_like(other));
+    if is_in_use { Err(PersonRefusal::NameInUse) } else { Ok(()) }
+}
+
+/// Decides whether a passkey of a person is removed. The repository calls it under the lock of
+/// [`PersonChange::decide`], so that of two admins who remove each other's last way to sign in one keeps it.
+/// `ways_left` are the ways to sign in that the person keeps.
+///
+/// # Errors
+/// [`PersonRefusal::LastMethod`] for the last way, unless `may_leave_none`; [`PersonRefusal::LastAdmin`] for that of an
+/// admin if no other admin can sign in, unless an operator removes it.
+pub fn decide_removal(
+    person: &Person,
+    ways_left: usize,
+    able_admins: usize,
+    (may_leave_none, is_by_operator): (bool, bool),
+) -> Result<(), PersonRefusal> {
+    if ways_left > 0 || is_by_operator {
+        Ok(())
+    } else if !may_leave_none {
+        Err(PersonRefusal::LastMethod)
+    } else if person.is_active_admin() && able_admins == 0 {
+        Err(PersonRefusal::LastAdmin)
+    } else {
+        Ok(())
     }
 }
 
@@ -324,14 +383,14 @@ pub(crate) mod tests {
         let demoted = PersonChange { role: Some(Role::Member), ..PersonChange::default() };
         let disabled = PersonChange { is_disabled: Some(true), ..PersonChange::default() };
         for change in [demoted, disabled] {
-            for (admins, by_operator, expected) in
-                [(1, false, false), (2, false, true), (1, true, true)]
+            for (others, by_operator, expected) in
+                [(0, false, false), (1, false, true), (0, true, true)]
             {
-                let decided = change.decide(&admin(), admins, by_operator, NOW);
-                assert_eq!(decided.is_ok(), expected, "{change:?} {admins}");
+                let decided = change.decide(&admin(), &[], others, by_operator, NOW);
+                assert_eq!(decided.is_ok(), expected, "{change:?} {others}");
             }
             // A member is no admin who leaves.
-            assert!(change.decide(&person(), 1, false, NOW).is_ok());
+            assert!(change.decide(&person(), &[], 0, false, NOW).is_ok());
         }
     }
 
@@ -339,16 +398,69 @@ pub(crate) mod tests {
     fn last_admin_may_be_renamed() {
         let name = Some(PersonName::new("Ann Roe").unwrap());
         let renamed = PersonChange { name, role: Some(Role::Admin), ..PersonChange::default() };
-        let renamed = renamed.decide(&admin(), 1, false, NOW).unwrap();
+        let renamed = renamed.decide(&admin(), &[], 0, false, NOW).unwrap();
         assert_eq!(renamed.person.name.as_str(), "Ann Roe");
         assert!(renamed.is_active_admin());
+    }
+
+    fn named(name: &str) -> PersonChange {
+        PersonChange { name: Some(PersonName::new(name).unwrap()), ..PersonChange::default() }
+    }
+
+    #[test]
+    fn name_of_another_is_taken_by_operators_alone() {
+        let mut other = admin();
+        other.id = PersonId(4);
+        other.person.name = PersonName::new("Zo\u{eb} Strau\u{df}").unwrap();
+        let others = [other];
+        for name in [
+            "Zo\u{eb} Strau\u{df}",
+            "zo\u{eb} STRAUSS",
+            "Zoe\u{308} Strau\u{df}",
+            "Zo\u{eb}  Strau\u{df}",
+            "Zo\u{eb}\u{a0}Strau\u{df}",
+            "\u{ff3a}o\u{eb} Strau\u{df}",
+            "Former User",
+        ] {
+            let by = |operator| named(name).decide(&person(), &others, 1, operator, NOW);
+            assert_eq!(by(false), Err(PersonRefusal::NameInUse), "{name}");
+            assert_eq!(by(true).unwrap().person.name.as_str(), name);
+        }
+        for name in ["Zoe Strau\u{df}", "Zo\u{eb} Strau\u{df} (escrow)", "JANE DOE"] {
+            assert!(named(name).decide(&person(), &others, 1, false, NOW).is_ok(), "{name}");
+        }
+    }
+
+    /// Operators may have given it twice. The page sends it along.
+    #[test]
+    fn own_name_may_be_sent_again() {
+        let others = [Person { id: PersonId(4), ..person() }];
+        assert!(named("Jane Doe").decide(&person(), &others, 1, false, NOW).is_ok());
+    }
+
+    #[test]
+    fn last_way_to_sign_in_of_a_person_and_of_the_admins_stays() {
+        let (own, admins, operator) = ((false, false), (true, false), (true, true));
+        let (last_method, last_admin) = (PersonRefusal::LastMethod, PersonRefusal::LastAdmin);
+        for (person, ways_left, able_admins, by, expected) in [
+            (person(), 1, 0, own, Ok(())),
+            (person(), 0, 1, own, Err(last_method)),
+            (person(), 0, 0, admins, Ok(())),
+            (admin(), 0, 1, admins, Ok(())),
+            (admin(), 0, 0, admins, Err(last_admin)),
+            (admin(), 1, 0, admins, Ok(())),
+            (admin(), 0, 0, operator, Ok(())),
+        ] {
+            let decided = decide_removal(&person, ways_left, able_admins, by);
+            assert_eq!(decided, expected, "{ways_left} {able_admins} {by:?}");
+        }
     }
 
     #[test]
     fn erased_person_does_not_change() {
         let erased = Person { erased_at: Some(NOW), ..person() };
         let enabled = PersonChange { is_disabled: Some(false), ..PersonChange::default() };
-        assert_eq!(enabled.decide(&erased, 1, true, NOW), Err(PersonRefusal::Unknown));
+        assert_eq!(enabled.decide(&erased, &[], 1, true, NOW), Err(PersonRefusal::Unknown));
     }
 
     #[test]
@@ -356,7 +468,7 @@ pub(crate) mod tests {
         let disabled = Person { disabled_at: Some(NOW), ..person() };
         let again = PersonChange { is_disabled: Some(true), ..PersonChange::default() };
         let later = NOW + time::Duration::DAY;
-        assert_eq!(again.decide(&disabled, 1, false, later).unwrap().disabled_at, Some(NOW));
+        assert_eq!(again.decide(&disabled, &[], 1, false, later).unwrap().disabled_at, Some(NOW));
     }
 
     #[test]

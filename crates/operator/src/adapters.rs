@@ -208,13 +208,19 @@ impl Storage {
         }
     }
 
-    /// Returns the use case of people on this storage.
-    pub fn manage_people(&self, sessions: Sessions, machine: &Machine) -> ManagePeople {
+    /// Returns the use case of people on this storage, who sign in by these logins, too.
+    pub fn manage_people(
+        &self,
+        sessions: Sessions,
+        machine: &Machine,
+        logins: &[Arc<dyn IdentityProvider>],
+    ) -> ManagePeople {
         ManagePeople {
             people: Arc::clone(&self.people),
             sessions,
             clock: Arc::clone(&machine.clock),
             entropy: Arc::clone(&machine.entropy),
+            issuers: logins.iter().map(|login| login.issuer()).collect(),
         }
     }
 

@@ -142,7 +142,7 @@ impl Command {
             Self::People(command) => {
                 let operator = Operator::open(settings, &machine, command.name()).await?;
                 let sessions = operator.storage.sessions(&operator.settings, &machine);
-                let people = operator.storage.manage_people(sessions, &machine);
+                let people = operator.storage.manage_people(sessions, &machine, &[]);
                 operator.ended(people::run(command, &operator, &people).await).await
             }
             Self::Services(command) => {

@@ -114,6 +114,14 @@ pub fn valid_key(id: ApiKeyId, at: OffsetDateTime) -> _ {
     api_keys::table.filter(api_keys::id.eq(id).and(api_keys::revoked_at.is_null()).and(is_valid))
 }
 
+/// Selects the keys of a client, valid or not.
+#[auto_type(no_type_alias)]
+pub fn keys_of(client: ClientId) -> _ {
+    let id: i64 = client.0;
+    let is_of_client = api_keys::client_id.eq(id).or(api_keys::id.eq(id));
+    api_keys::table.filter(api_keys::for_service.is_null().and(is_of_client))
+}
+
 /// Selects the first key of a client.
 #[auto_type(no_type_alias)]
 pub fn first_key_of(client: ClientId) -> _ {

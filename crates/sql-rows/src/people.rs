@@ -155,9 +155,23 @@ pub fn all_people() -> _ {
     people::table.filter(people::erased_at.is_null()).order(people::id)
 }
 
-/// Counts the active admins among the people of a side.
-pub fn active_admins(people: &[Person]) -> usize {
-    people.iter().filter(|person| person.is_active_admin()).count()
+/// Returns the numbers of the active admins among people.
+pub fn active_admins(people: &[Person]) -> Vec<i64> {
+    people.iter().filter(|person| person.is_active_admin()).map(|person| person.id.0).collect()
+}
+
+/// Selects those of these people who have a passkey, once for each.
+#[auto_type(no_type_alias)]
+pub fn with_passkeys(people: Vec<i64>) -> _ {
+    passkeys::table.filter(passkeys::person_id.eq_any(people)).select(passkeys::person_id)
+}
+
+/// Selects those of these people who have a login of these issuers, once for each.
+#[auto_type(no_type_alias)]
+pub fn with_logins(people: Vec<i64>, issuers: Vec<String>) -> _ {
+    identities::table
+        .filter(identities::person_id.eq_any(people).and(identities::issuer.eq_any(issuers)))
+        .select(identities::person_id)
 }
 
 /// An invitation to store.

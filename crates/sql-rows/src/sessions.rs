@@ -36,10 +36,7 @@ pub struct NewSessionRow {
 
 impl From<&NewSession> for NewSessionRow {
     fn from(session: &NewSession) -> Self {
-        let (person_id, api_key_id) = match session.doer {
-            Doer::Person(person) => (Some(person.0), None),
-            Doer::Key(key) => (None, Some(key.0)),
-        };
+        let (person_id, api_key_id) = columns_of(session.doer);
         Self {
             token: session.token.0.to_vec(),
             person_id,
@@ -102,6 +99,53 @@ impl SessionRow {
 pub fn open_session(token: TokenHash) -> _ {
     let token: Vec<u8> = token.0.to_vec();
     sessions::table.filter(sessions::token.eq(token).and(sessions::ended_at.is_null()))
+}
+
+/// Selects the tokens of the sessions that are not ended at an instant.
+#[auto_type(no_type_alias)]
+pub fn open_tokens(at: OffsetDateTime) -> _ {
+    let at: Utc = Utc(at);
+    sessions::table
+        .filter(sessions::ended_at.is_null().and(sessions::expires_at.gt(at)))
+        .select(sessions::token)
+}
+
+/// Returns the hash of a stored token.
+///
+/// # Errors
+/// Another program has changed the row.
+pub fn token_of(stored: Vec<u8>) -> Result<TokenHash, Unreadable> {
+    let unreadable = || Unreadable::new("sessions", &"of a browser", &"token");
+    Ok(TokenHash(digest(stored, unreadable)?))
+}
+
+/// Returns the person, or else the key, of a session.
+fn columns_of(doer: Doer) -> (Option<i64>, Option<i64>) {
+    match doer {
+        Doer::Person(person) => (Some(person.0), None),
+        Doer::Key(key) => (None, Some(key.0)),
+    }
+}
+
+/// Selects the numbers of the sessions of a person or a key that are not ended, but for one, the last used first.
+#[auto_type(no_type_alias)]
+pub fn sessions_of(doer: Doer, except: Option<SessionId>) -> _ {
+    let columns: (Option<i64>, Option<i64>) = columns_of(doer);
+    let person: Option<i64> = columns.0;
+    let key: Option<i64> = columns.1;
+    // No session has the number 0.
+    let except: i64 = except.map_or(0, |session| session.0);
+    sessions::table
+        .filter(sessions::person_id.eq(person).or(sessions::api_key_id.eq(key)))
+        .filter(sessions::ended_at.is_null().and(sessions::id.ne(except)))
+        .order((sessions::last_used_at.desc(), sessions::id.desc()))
+        .select(sessions::id)
+}
+
+/// Selects those of these sessions that are not ended.
+#[auto_type(no_type_alias)]
+pub fn open_among(ids: Vec<i64>) -> _ {
+    sessions::table.filter(sessions::id.eq_any(ids).and(sessions::ended_at.is_null()))
 }
 
 /// Returns the session and the person to which a call is limited.

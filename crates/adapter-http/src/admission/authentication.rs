@@ -24,7 +24,7 @@ use crate::{
         site::Site,
     },
     request::{notes::note, trace::STEPS},
-    respond::problem::Problem,
+    respond::problem::{Problem, ProblemCode},
 };
 
 /// Decides which requests are carried out: keys, sessions, rates and trusted proxies.
@@ -113,7 +113,10 @@ pub(crate) fn admit_ending(request: &HttpRequest, admission: &Admission) -> Resu
 pub(crate) fn failed(request: &HttpRequest, admission: &Admission, problem: Problem) -> Problem {
     let peer = peer::address(request, &admission.proxies);
     note(request, |notes| notes.rejected_peer = peer);
-    let counted = peer.map_or(Ok(()), |peer| admission.rates.failure(peer));
+    let counted = peer.map_or(Ok(()), |peer| match problem.code() {
+        ProblemCode::SessionEnded => admission.rates.ended_session(peer),
+        _ => admission.rates.failure(peer),
+    });
     let over = |seconds| Problem::rate_limited(FAILED_AUTHENTICATIONS, seconds);
     counted.err().map_or(problem, over)
 }

@@ -1,11 +1,12 @@
 //! The address of a client: the peer of the connection, or what trusted proxies report.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 
 use actix_web::{
     HttpRequest,
     http::header::{self, HeaderName},
 };
+use domain::access::{SITE_BITS, network_of};
 use ipnet::IpNet;
 
 /// An address that a header names; `None` if it is hidden, unknown or malformed.
@@ -41,21 +42,12 @@ pub(crate) fn address(request: &HttpRequest, proxies: &Proxies) -> Option<IpAddr
 
 /// Returns the /64 network of an IPv6 address, because one host can use all of it.
 pub(crate) fn network(peer: IpAddr) -> IpAddr {
-    prefix(peer, 64)
+    network_of(peer, 64)
 }
 
-/// Returns the network of a whole site: the first 48 bits of an IPv6 address (RFC 6177, section 2), or an IPv4 address.
+/// Returns the network of a whole site.
 pub(crate) fn site(peer: IpAddr) -> IpAddr {
-    prefix(peer, 48)
-}
-
-fn prefix(peer: IpAddr, bits: u32) -> IpAddr {
-    match peer.to_canonical() {
-        IpAddr::V6(address) => {
-            Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << (128 - bits))).into()
-        }
-        address @ IpAddr::V4(_) => address,
-    }
+    network_of(peer, SITE_BITS)
 }
 
 fn nearest_untrusted(peer: IpAddr, hops: Vec<Hop>, trusted_proxies: &[IpNet]) -> IpAddr {

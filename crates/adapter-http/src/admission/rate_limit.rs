@@ -75,6 +75,7 @@ pub struct RateLimits {
     reads: Rate,
     keys: Mutex<KeyBuckets>,
     failures: Buckets<IpAddr>,
+    ended_sessions: Buckets<IpAddr>,
     failed_sign_ins: Buckets<PersonId>,
     ceremonies: Buckets<IpAddr>,
     ceremonies_of_sites: Buckets<IpAddr>,
@@ -102,8 +103,8 @@ const ALL_LOG_LINES: Rate = Rate { per_second: 50, burst: 50 };
 
 impl RateLimits {
     /// Creates the limits of keys without rates of their own: for orders without and with
-    /// documents, and for reads. Requests about webhooks, failed authentications, look-ups and ends of
-    /// sign-ins of a peer have the rate of the first. A rate with a 0 means no limit.
+    /// documents, and for reads. Requests about webhooks, failed authentications, requests of ended sessions, look-ups
+    /// and ends of sign-ins of a peer have the rate of the first. A rate with a 0 means no limit.
     pub fn new(orders: Rate, orders_with_documents: Rate, reads: Rate) -> Self {
         Self {
             orders,
@@ -111,6 +112,7 @@ impl RateLimits {
             reads,
             keys: Mutex::default(),
             failures: Buckets::new(orders),
+            ended_sessions: Buckets::new(orders),
             failed_sign_ins: Buckets::new(orders),
             ceremonies: Buckets::new(CEREMONIES),
             ceremonies_of_sites: Buckets::new(CEREMONIES_OF_SITE),
@@ -144,6 +146,12 @@ impl RateLimits {
     /// least one.
     pub(crate) fn failure(&self, peer: IpAddr) -> Result<(), u64> {
         self.failures.take(&network(peer)).map_or(Ok(()), |taken| taken.map(drop))
+    }
+
+    /// Counts a request with the cookie of a session that is over or never was, apart from failures: the old tab of a
+    /// person holds up no sign-in and no key at the same address. The error is as in [`Self::failure`].
+    pub(crate) fn ended_session(&self, peer: IpAddr) -> Result<(), u64> {
+        self.ended_sessions.take(&network(peer)).map_or(Ok(()), |taken| taken.map(drop))
     }
 
     /// Counts a refused sign-in with a passkey of a person, whatever its address. The error is the number of seconds
@@ -184,6 +192,7 @@ impl RateLimits {
         self.failed_sign_ins.forget_idle();
         let of_peers = [
             &self.failures,
+            &self.ended_sessions,
             &self.ceremonies,
             &self.ceremonies_of_sites,
             &self.ended_ceremonies,
@@ -354,6 +363,15 @@ mod tests {
         let count = (0..1_000).filter(|network| begin(1, *network)).count();
         assert!((240..500).contains(&count), "{count}");
         assert!(begin(2, 0));
+    }
+
+    #[test]
+    fn ended_sessions_use_up_no_failures_of_their_address() {
+        let limits = limits(1, 1);
+        let office = "192.0.2.1".parse().unwrap();
+        assert!(limits.ended_session(office).is_ok());
+        assert!(limits.ended_session(office).is_err());
+        assert!(limits.failure(office).is_ok());
     }
 
     #[test]

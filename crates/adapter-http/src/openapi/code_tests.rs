@@ -510,6 +510,7 @@ fn problems_are_those_of_the_service() {
         NoAdmin::SignInAgain.into(),
         PersonRefusal::Disabled.into(),
         PersonRefusal::LastAdmin.into(),
+        PersonRefusal::NameInUse.into(),
         PersonRefusal::LastMethod.into(),
         PersonRefusal::MethodInUse.into(),
         PersonRefusal::TooManyPasskeys.into(),

@@ -204,7 +204,7 @@ async fn own_address_is_changed_a_short_time_after_the_sign_in_only() {
             .people
             .expect_change()
             .times(usize::from(is_changed))
-            .returning(|_, _, _, _| Ok(person()));
+            .returning(|_, _, _, _, _| Ok(person()));
         ports.people.expect_identities_of().returning(|_| Ok(vec![]));
         ports.people.expect_passkeys_of().returning(|_| Ok(vec![]));
         ports.people.expect_open_invitations().returning(|_, _| Ok(vec![]));
@@ -229,7 +229,7 @@ async fn nothing_is_changed_that_could_not_be_recorded() {
 async fn admin_is_limited_to_the_own_side() {
     let own = ChangeRights { party: Some(OWNER.party), may_leave_none: false };
     let mut ports = Ports::with_person(|_, _| {});
-    ports.people.expect_change().once().returning(move |id, rights, change, _| {
+    ports.people.expect_change().once().returning(move |id, rights, change, _, _| {
         assert_eq!((id, rights, change.role), (PersonId(8), own, Some(Role::Member)));
         Err(PersonError::Refused(domain::person::PersonRefusal::LastAdmin))
     });

@@ -78,7 +78,12 @@ impl From<PersonRefusal> for Problem {
             }
             PersonRefusal::LastAdmin => Self::new(
                 ProblemCode::LastAdmin,
-                "The person is the only admin of the side. Make another person an admin first.",
+                "The person is the only admin of the side who can sign in. Make another person an admin first.",
+            ),
+            PersonRefusal::NameInUse => Self::new(
+                ProblemCode::NameInUse,
+                "Another person of the side has this name, and histories would not tell the two apart. Add something to \
+                 it.",
             ),
             PersonRefusal::LastMethod => Self::new(
                 ProblemCode::LastMethod,

@@ -2,6 +2,7 @@
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use domain::{
+    person::LoginAnswer,
     request::{
         Code, Sent,
         rules::{optional, required, text},
@@ -50,6 +51,8 @@ struct FinishMembers {
     state: Sent<Code>,
     #[garde(custom(required(text(MAX_TEXT))))]
     code: Sent<Code>,
+    #[garde(custom(optional(text(MAX_TEXT))))]
+    iss: Sent<Code>,
 }
 
 fn text_of(sent: Sent<Code>) -> String {
@@ -83,12 +86,16 @@ pub(crate) async fn finish(
     preconditions.check_creation()?;
     let signing_in = SigningIn::new(&request, &api, "login")?;
     let body: FinishMembers = json::read_small_object(&request, payload).await?;
-    let (state, code) = (text_of(body.state), text_of(body.code));
+    let login_answer = LoginAnswer {
+        state: text_of(body.state),
+        code: text_of(body.code),
+        issuer: body.iss.into_value().map(Into::into),
+    };
     let (token, before) = (ceremony(&request), signing_in::before(&request));
     let sign_in = api.sign_in.clone();
     let work = async move {
         let finished = match token {
-            Some(token) => sign_in.finish_login(&token, &state, &code, before).await,
+            Some(token) => sign_in.finish_login(&token, &login_answer, before).await,
             None => Err(SignInError::NoCeremony),
         };
         let (signed_in, return_to) = match finished {

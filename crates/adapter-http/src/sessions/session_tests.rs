@@ -79,7 +79,7 @@ async fn ended_session_is_told_and_clears_no_cookie() {
         assert!(!answer.headers.contains_key(header::SET_COOKIE));
     }
     let mut ports = Ports::without_key();
-    ports.sessions.expect_find().returning(|_| Ok(None));
+    ports.sessions.expect_find().returning(|_, _| Ok(None));
     ports.api().send(read()).await.problem(401, "session_ended");
     let malformed =
         TestRequest::get().uri("/api/session").insert_header(("cookie", "__Host-notary_session=x"));
@@ -174,7 +174,7 @@ async fn sessions_that_an_address_begins_with_a_key_are_throttled() {
 async fn session_of_a_key_does_not_outlast_keys_in_the_page() {
     for (console_keys, status) in [(true, 200), (false, 401)] {
         let mut ports = Ports { console_keys, ..Ports::without_key() };
-        ports.sessions.expect_find().returning(|token| {
+        ports.sessions.expect_find().returning(|token, _| {
             let (key, end) = (api_key(), NOW + Duration::HOUR);
             let session = NewSession {
                 token,

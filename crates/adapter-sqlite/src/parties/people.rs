@@ -1,6 +1,6 @@
 //! People, their invitations and their ways to sign in.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
 use diesel::{
@@ -14,6 +14,7 @@ use domain::{
         Credential, CredentialId, Doer, Identity, Invitation, InvitationFault,
         MAX_INVITATIONS_A_DAY, MAX_OPEN_INVITATIONS, MAX_PASSKEYS, NewInvitation, NewPasskey,
         NewPerson, Passkey, PasskeyId, Person, PersonChange, PersonId, PersonRefusal, TokenHash,
+        check_name, decide_removal,
     },
     ports::{ChangeRights, NewMethod, PersonError, PersonRepo, StoreError},
 };
@@ -24,7 +25,8 @@ use sql_rows::{
         NewPersonRow, PasskeyRow, PersonRow, acceptable_invitations, active_admins, all_people,
         credential_row, doer_of, identity_row, invitation_row, invitations_of, invitations_of_day,
         is_disabled, issued_invitations, names_of_keys, names_of_people, open_invitations,
-        passkeys_of, people_and_keys, people_of, person_row, unused_credential,
+        passkeys_of, people_and_keys, people_of, person_row, unused_credential, with_logins,
+        with_passkeys,
     },
     schema::{identities, invitations, passkeys, people, sessions},
 };
@@ -46,6 +48,11 @@ impl PersonRepo for SqliteStore {
         let invite = move |connection: &mut SqliteConnection| {
             if is_full(connection, person.party, None, &invitation)? {
                 return Ok(Err(PersonRefusal::TooManyInvitations));
+            }
+            if invitation.issued_by.is_some()
+                && let Err(refusal) = check_name(&person.name, &side(connection, person.party)?)
+            {
+                return Ok(Err(refusal));
             }
             add(connection, &person, &invitation).map(Ok)
         };
@@ -233,24 +240,28 @@ impl PersonRepo for SqliteStore {
         id: PersonId,
         passkey: PasskeyId,
         rights: ChangeRights,
+        issuers: &[String],
     ) -> Result<(), PersonError> {
+        let issuers = issuers.to_vec();
         let remove = move |connection: &mut SqliteConnection| {
-            if find(connection, id, rights)?.is_none() {
+            let Some(person) = find(connection, id, rights)? else {
                 return Ok(Err(PersonRefusal::Unknown));
-            }
+            };
             let own = || passkeys::table.filter(passkeys::person_id.eq(id.0));
-            let of_person: i64 = own().count().get_result(connection)?;
-            let logins = identities::table.filter(identities::person_id.eq(id.0));
-            let logins: i64 = logins.count().get_result(connection)?;
-            let named = || own().filter(passkeys::id.eq(passkey.0));
-            let is_there: i64 = named().count().get_result(connection)?;
-            if is_there == 0 {
+            let all: Vec<i64> = own().select(passkeys::id).get_results(connection)?;
+            if !all.contains(&passkey.0) {
                 return Ok(Err(PersonRefusal::Unknown));
             }
-            if of_person + logins <= 1 && !rights.may_leave_none {
-                return Ok(Err(PersonRefusal::LastMethod));
+            let logins = with_logins(vec![id.0], issuers.clone());
+            let logins: Vec<i64> = logins.get_results(connection)?;
+            let others = others_of(connection, &person)?;
+            let able = able(connection, active_admins(&others), &issuers)?;
+            let rights = (rights.may_leave_none, rights.is_operator());
+            let ways_left = all.len() + logins.len() - 1;
+            if let Err(refusal) = decide_removal(&person, ways_left, able, rights) {
+                return Ok(Err(refusal));
             }
-            diesel::delete(named()).execute(connection)?;
+            diesel::delete(own().filter(passkeys::id.eq(passkey.0))).execute(connection)?;
             Ok(Ok(()))
         };
         decided(self.transaction(remove).await)
@@ -293,19 +304,17 @@ impl PersonRepo for SqliteStore {
         id: PersonId,
         rights: ChangeRights,
         change: &PersonChange,
+        issuers: &[String],
         at: OffsetDateTime,
     ) -> Result<Person, PersonError> {
-        let change = change.clone();
+        let (change, issuers) = (change.clone(), issuers.to_vec());
         let decide = move |connection: &mut SqliteConnection| {
             let Some(person) = find(connection, id, rights)? else {
                 return Ok(Err(PersonRefusal::Unknown));
             };
-            let side = people_of(person.person.party).select(PersonRow::as_select());
-            let side: Vec<PersonRow> = side.get_results(connection)?;
-            let side =
-                side.into_iter().map(PersonRow::into_person).collect::<Result<Vec<_>, _>>()?;
-            let admins = active_admins(&side);
-            let changed = match change.decide(&person, admins, rights.may_leave_none, at) {
+            let others = others_of(connection, &person)?;
+            let able = able(connection, active_admins(&others), &issuers)?;
+            let changed = match change.decide(&person, &others, able, rights.is_operator(), at) {
                 Ok(changed) => changed,
                 Err(refusal) => return Ok(Err(refusal)),
             };
@@ -399,6 +408,32 @@ fn find(
     let row = row.get_result(connection).optional()?;
     let person = row.map(PersonRow::into_person).transpose()?;
     Ok(person.filter(|person| rights.party.is_none_or(|party| party == person.person.party)))
+}
+
+/// Returns the people of a side who are not erased.
+fn side(connection: &mut SqliteConnection, party: Party) -> Result<Vec<Person>, Failure> {
+    let side = people_of(party).select(PersonRow::as_select());
+    let side: Vec<PersonRow> = side.get_results(connection)?;
+    Ok(side.into_iter().map(PersonRow::into_person).collect::<Result<Vec<_>, _>>()?)
+}
+
+/// Returns the others of the side of a person.
+fn others_of(connection: &mut SqliteConnection, person: &Person) -> Result<Vec<Person>, Failure> {
+    let mut others = side(connection, person.person.party)?;
+    others.retain(|other| other.id != person.id);
+    Ok(others)
+}
+
+/// Returns how many of these people can sign in: by a passkey, or by a login of these issuers.
+fn able(
+    connection: &mut SqliteConnection,
+    people: Vec<i64>,
+    issuers: &[String],
+) -> Result<usize, Failure> {
+    let by_passkey: Vec<i64> = with_passkeys(people.clone()).get_results(connection)?;
+    let by_login = with_logins(people, issuers.to_vec());
+    let by_login: Vec<i64> = by_login.get_results(connection)?;
+    Ok(by_passkey.into_iter().chain(by_login).collect::<BTreeSet<_>>().len())
 }
 
 fn invited(

@@ -1,10 +1,11 @@
 //! Sessions, and the ceremonies that begin them.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use async_trait::async_trait;
 use diesel::{prelude::*, sql_query, sql_types::BigInt, sqlite::SqliteConnection};
 use domain::{
+    api_key::{Party, binding},
     person::{
         Caller, Ceremony, Doer, Holder, MAX_CEREMONIES, NewSession, PersonState, Session,
         SessionId, TokenHash,
@@ -13,13 +14,14 @@ use domain::{
 };
 use sql_rows::{
     Utc,
-    api_keys::{ApiKeyRow, valid_key},
+    api_keys::{ApiKeyRow, keys_of, valid_key},
     people::{PersonRow, person_row},
     row_limit,
     schema::{api_keys, ceremonies, people, sessions},
     sessions::{
-        CeremonyRow, NewSessionRow, REMOVE_OLDEST_CEREMONIES, SessionRow, open_ceremony,
-        open_session, open_sessions, person_unseen_since, session_unused_since,
+        CeremonyRow, NewSessionRow, REMOVE_OLDEST_CEREMONIES, SessionRow, open_among,
+        open_ceremony, open_session, open_sessions, open_tokens, person_unseen_since,
+        session_unused_since, sessions_of, token_of,
     },
 };
 use time::OffsetDateTime;
@@ -39,11 +41,15 @@ impl SessionRepo for SqliteStore {
             if !may_begin(connection, session.doer, at)? {
                 return Ok(None);
             }
-            if let Some(replaced) = replaces {
-                diesel::update(open_sessions(WhichSessions::One(replaced), None))
-                    .set(sessions::ended_at.eq(Some(Utc(at))))
-                    .execute(connection)?;
-            }
+            let others = sessions_of(session.doer, replaces);
+            let others: Vec<i64> = others.get_results(connection)?;
+            let staying = session.doer.max_sessions() - 1;
+            let longest_unused = others.into_iter().skip(staying);
+            let ended: Vec<i64> =
+                replaces.map(|id| id.0).into_iter().chain(longest_unused).collect();
+            diesel::update(open_among(ended))
+                .set(sessions::ended_at.eq(Some(Utc(at))))
+                .execute(connection)?;
             let added = diesel::insert_into(sessions::table)
                 .values(NewSessionRow::from(&session))
                 .returning(sessions::id);
@@ -53,18 +59,31 @@ impl SessionRepo for SqliteStore {
         self.transaction(add).await
     }
 
-    async fn find(&self, token: TokenHash) -> Result<Option<Caller>, StoreError> {
+    async fn find(
+        &self,
+        token: TokenHash,
+        now: OffsetDateTime,
+    ) -> Result<Option<Caller>, StoreError> {
         let find = move |connection: &mut SqliteConnection| {
             let row = open_session(token).select(SessionRow::as_select());
             let row = row.get_result(connection).optional()?;
             let Some(session) = row.map(SessionRow::into_session).transpose()? else {
                 return Ok(None);
             };
+            let mut bound_to = None;
             let holder = match session.session.doer {
                 Doer::Person(person) => {
                     let row = people::table.find(person.0).select(PersonRow::as_select());
                     let row: PersonRow = row.get_result(connection)?;
-                    Holder::Person(Arc::new(row.into_person()?))
+                    let person = row.into_person()?;
+                    let owner = person.owner(session.session.is_test);
+                    if let Party::Client(client) = owner.party {
+                        let keys = keys_of(client).select(ApiKeyRow::as_select());
+                        let keys: Vec<ApiKeyRow> = keys.get_results(connection)?;
+                        let keys = keys.into_iter().map(ApiKeyRow::into_key);
+                        bound_to = binding(&keys.collect::<Result<Vec<_>, _>>()?, owner, now);
+                    }
+                    Holder::Person(Arc::new(person))
                 }
                 Doer::Key(key) => {
                     let row = api_keys::table.find(key.0).select(ApiKeyRow::as_select());
@@ -72,9 +91,17 @@ impl SessionRepo for SqliteStore {
                     Holder::Key(Arc::new(row.into_key()?))
                 }
             };
-            Ok(Some(Caller::of_session(session, holder)))
+            Ok(Some(Caller::of_session(session, holder).bound_to(bound_to)))
         };
         self.read(find).await
+    }
+
+    async fn tokens(&self, at: OffsetDateTime) -> Result<HashSet<TokenHash>, StoreError> {
+        let read = move |connection: &mut SqliteConnection| {
+            let stored: Vec<Vec<u8>> = open_tokens(at).get_results(connection)?;
+            Ok(stored.into_iter().map(token_of).collect::<Result<HashSet<_>, _>>()?)
+        };
+        self.read(read).await
     }
 
     async fn list(

@@ -31,11 +31,12 @@ pub fn token() -> TokenHash {
     TokenHash(unique())
 }
 
-/// Returns a member of the sample client, with every field.
+/// Returns a person of the sample client, with every field. No other call returns the name.
 pub fn new_person(role: Role) -> NewPerson {
+    let number = LAST.fetch_add(1, Ordering::Relaxed);
     NewPerson {
         party: Party::Client(CLIENT),
-        name: PersonName::from_stored("Zoë 'x\" O’Neil".to_owned()),
+        name: PersonName::from_stored(format!("Zoë 'x\" O’Neil {number}")),
         email: Some(EmailAddress::from_stored("zoe@title.example.com".to_owned())),
         role,
         handle: UserHandle(unique()),
@@ -104,15 +105,16 @@ pub async fn call_people<S: PersonRepo + SessionRepo>(store: &S) {
     assert_eq!(store.passkeys_of(&[id]).await.unwrap().len(), 2);
     assert_eq!(store.identities_of(id).await.unwrap(), std::slice::from_ref(&identity));
     assert!(store.use_passkey(&passkey.credential, &[1], NOW).await.unwrap());
-    store.remove_passkey(id, added, all).await.unwrap();
+    store.remove_passkey(id, added, all, &[]).await.unwrap();
     store.by_identity(&identity).await.unwrap().unwrap();
     store.names_of(&[Doer::Person(id)]).await.unwrap();
     let change = PersonChange { role: Some(Role::Member), ..PersonChange::default() };
-    store.change(id, all, &change, NOW).await.unwrap();
+    store.change(id, all, &change, &[], NOW).await.unwrap();
 
     let session = new_session(id, NOW);
     let stored = SessionRepo::add(store, &session, None).await.unwrap().unwrap();
-    SessionRepo::find(store, session.token).await.unwrap().unwrap();
+    SessionRepo::find(store, session.token, NOW).await.unwrap().unwrap();
+    assert!(store.tokens(NOW).await.unwrap().contains(&session.token));
     for which in [WhichSessions::One(stored.id), WhichSessions::OfPerson(id), WhichSessions::All] {
         SessionRepo::list(store, which, NOW).await.unwrap();
     }

@@ -166,10 +166,14 @@ pub async fn other_invitations_are_refused(storage: &Storage) {
     storage.people.accept(newest.token, &by_passkey(), NOW).await.unwrap();
     let disabled = PersonChange { is_disabled: Some(true), ..PersonChange::default() };
     let (other, of_disabled) = invite(storage, Role::Member).await;
-    storage.people.change(other, ADMIN, &disabled, NOW).await.unwrap();
-    assert_eq!(accept(of_disabled, NOW).await, InvitationFault::Withdrawn.into());
+    storage.people.change(other, ADMIN, &disabled, &[], NOW).await.unwrap();
+    assert_eq!(accept(of_disabled, NOW).await, InvitationFault::Disabled.into());
     let outcome = storage.people.invite_again(other, ADMIN, &new_invitation()).await;
     assert_eq!(refusal(outcome), PersonRefusal::Disabled);
+    // Enabling brings none back.
+    let enabled = PersonChange { is_disabled: Some(false), ..PersonChange::default() };
+    storage.people.change(other, ADMIN, &enabled, &[], NOW).await.unwrap();
+    assert_eq!(accept(of_disabled, NOW).await, InvitationFault::Withdrawn.into());
 }
 
 /// An admin who is disabled, demoted or erased may have kept the links. Those of others stay, and so does everything
@@ -192,7 +196,9 @@ pub async fn invitations_end_with_the_rights_of_their_issuer(storage: &Storage) 
         storage.people.invite(&new_person(Role::Member), &first).await.unwrap();
         let (_, of_operator) = invite(storage, Role::Member).await;
         match &change {
-            Some(change) => drop(storage.people.change(issuer, ADMIN, change, NOW).await.unwrap()),
+            Some(change) => {
+                drop(storage.people.change(issuer, ADMIN, change, &[], NOW).await.unwrap())
+            }
             None => assert!(storage.people.erase(issuer, NOW).await.unwrap()),
         }
         // Issued a moment later, by a session that an instance has cached.
@@ -327,12 +333,14 @@ pub async fn sign_in_replaces_the_state_of_its_passkey_once(storage: &Storage) {
     assert_ne!(found.passkey.credential.changing, passkey.credential.changing);
 }
 
-/// Unless the rights permit its removal.
+/// Unless the rights permit its removal. A login counts as long as the operator has set its issuer.
 pub async fn last_way_to_sign_in_stays(storage: &Storage) {
     let person = active(storage, Role::Member).await;
     let first = storage.people.passkeys_of(&[person.id]).await.unwrap()[0].id;
-    let remove =
-        async |passkey, rights| storage.people.remove_passkey(person.id, passkey, rights).await;
+    let issuers = [login("").issuer, "https://other.example".to_owned()];
+    let remove = async |passkey, rights| {
+        storage.people.remove_passkey(person.id, passkey, rights, &issuers).await
+    };
     assert_eq!(refusal(remove(first, ADMIN).await), PersonRefusal::LastMethod);
     let second = storage.people.add_passkey(person.id, &new_passkey()).await.unwrap();
     assert_eq!(refusal(remove(second, OTHER_SIDE).await), PersonRefusal::Unknown);
@@ -340,6 +348,111 @@ pub async fn last_way_to_sign_in_stays(storage: &Storage) {
     assert_eq!(refusal(remove(second, ADMIN).await), PersonRefusal::Unknown);
     remove(first, ChangeRights { may_leave_none: true, ..ADMIN }).await.unwrap();
     assert_eq!(storage.people.passkeys_of(&[person.id]).await.unwrap(), []);
+
+    let person = active(storage, Role::Member).await;
+    let only = storage.people.passkeys_of(&[person.id]).await.unwrap()[0].id;
+    let again = new_invitation();
+    storage.people.invite_again(person.id, ADMIN, &again).await.unwrap();
+    storage.people.accept(again.token, &NewMethod::Login(login("8")), NOW).await.unwrap();
+    for others in [&[][..], &issuers[1..]] {
+        let removed = storage.people.remove_passkey(person.id, only, ADMIN, others).await;
+        assert_eq!(refusal(removed), PersonRefusal::LastMethod, "{others:?}");
+    }
+    storage.people.remove_passkey(person.id, only, ADMIN, &issuers).await.unwrap();
+}
+
+/// However many remove the last ways to sign in of each other at once, or their own. An admin who has none, or only a
+/// login that is not set any more, is no admin who stays.
+pub async fn one_admin_stays_who_can_sign_in(storage: &Storage) {
+    let mut admins = Vec::new();
+    for _ in 0..4 {
+        let id = active(storage, Role::Admin).await.id;
+        admins.push((id, storage.people.passkeys_of(&[id]).await.unwrap()[0].id));
+    }
+    let of_others = ChangeRights { may_leave_none: true, ..ADMIN };
+    let removals = admins.clone().into_iter().map(|(id, passkey)| {
+        let people = storage.people.clone();
+        async move { people.remove_passkey(id, passkey, of_others, &[]).await }
+    });
+    let refused: Vec<_> = at_once(removals).await.into_iter().filter(Result::is_err).collect();
+    let [refused] = <[_; 1]>::try_from(refused).unwrap();
+    assert_eq!(refusal(refused), PersonRefusal::LastAdmin);
+    let ids: Vec<_> = admins.iter().map(|(id, _)| *id).collect();
+    let [left] = &storage.people.passkeys_of(&ids).await.unwrap()[..] else { panic!("{ids:?}") };
+    let (left, passkey) = (left.person, left.id);
+    let other = *ids.iter().find(|id| **id != left).unwrap();
+
+    let again = new_invitation();
+    storage.people.invite_again(other, ADMIN, &again).await.unwrap();
+    storage.people.accept(again.token, &NewMethod::Login(login("9")), NOW).await.unwrap();
+    let demoted = PersonChange { role: Some(Role::Member), ..PersonChange::default() };
+    let leave = storage.people.change(left, ADMIN, &demoted, &[], NOW).await;
+    assert_eq!(refusal(leave), PersonRefusal::LastAdmin);
+    let removed = storage.people.remove_passkey(left, passkey, of_others, &[]).await;
+    assert_eq!(refusal(removed), PersonRefusal::LastAdmin);
+    let issuers = [login("9").issuer];
+    storage.people.change(left, ADMIN, &demoted, &issuers, NOW).await.unwrap();
+}
+
+/// Of two passkeys that are removed at once.
+pub async fn one_of_the_own_ways_to_sign_in_stays(storage: &Storage) {
+    for _ in 0..4 {
+        let id = active(storage, Role::Member).await.id;
+        storage.people.add_passkey(id, &new_passkey()).await.unwrap();
+        let own = storage.people.passkeys_of(&[id]).await.unwrap();
+        let removals = own.into_iter().map(|passkey| {
+            let people = storage.people.clone();
+            async move { people.remove_passkey(id, passkey.id, ADMIN, &[]).await }
+        });
+        let refused: Vec<_> = at_once(removals).await.into_iter().filter(Result::is_err).collect();
+        let [refused] = <[_; 1]>::try_from(refused).unwrap();
+        assert_eq!(refusal(refused), PersonRefusal::LastMethod);
+    }
+}
+
+/// Of several who take it at once, one gets it. Operators may give it once more, and so it may be had on another side.
+pub async fn name_is_that_of_one_person_of_a_side(storage: &Storage) {
+    let taken = active(storage, Role::Admin).await;
+    let name = |text: &str| Some(PersonName::from_stored(text.to_owned()));
+    let change = |name| PersonChange { name, ..PersonChange::default() };
+    let like_taken = taken.person.name.as_str().to_uppercase();
+    let invite_as = async |name: &str, party, issued_by| {
+        let name = PersonName::from_stored(name.to_owned());
+        let person = NewPerson { party, name, ..new_person(Role::Member) };
+        let invitation = NewInvitation { issued_by, ..new_invitation() };
+        storage.people.invite(&person, &invitation).await
+    };
+    let (own, by_admin) = (Party::Client(CLIENT), Some(taken.id));
+    for taken in [&*like_taken, FORMER_USER] {
+        let other = active(storage, Role::Member).await.id;
+        let renamed = storage.people.change(other, ADMIN, &change(name(taken)), &[], NOW).await;
+        assert_eq!(refusal(renamed), PersonRefusal::NameInUse);
+        let invited = invite_as(taken, own, by_admin).await;
+        assert_eq!(refusal(invited), PersonRefusal::NameInUse);
+    }
+    invite_as(&like_taken, OTHER_SIDE.party.unwrap(), by_admin).await.unwrap();
+
+    let mut members = Vec::new();
+    for _ in 0..4 {
+        members.push(active(storage, Role::Member).await.id);
+    }
+    let renaming = members.into_iter().map(|id| {
+        let (people, change) = (storage.people.clone(), change(name("Ann Roe")));
+        async move { people.change(id, ADMIN, &change, &[], NOW).await }
+    });
+    let renamed: Vec<_> = at_once(renaming).await.into_iter().filter(Result::is_ok).collect();
+    assert_eq!(renamed.len(), 1);
+
+    invite_as(&like_taken, own, None).await.unwrap();
+    // Whoever has a name that is there twice keeps it.
+    let kept = change(Some(taken.person.name.clone()));
+    storage.people.change(taken.id, ADMIN, &kept, &[], NOW).await.unwrap();
+    // That of a disabled person stays theirs: the history names them.
+    let left = active(storage, Role::Member).await;
+    let disabled = PersonChange { is_disabled: Some(true), ..PersonChange::default() };
+    storage.people.change(left.id, ADMIN, &disabled, &[], NOW).await.unwrap();
+    let invited = invite_as(left.person.name.as_str(), own, by_admin).await;
+    assert_eq!(refusal(invited), PersonRefusal::NameInUse);
 }
 
 /// By those who may change them.
@@ -350,12 +463,12 @@ pub async fn person_is_found_as_changed(storage: &Storage) {
         role: Some(Role::Admin),
         ..PersonChange::default()
     };
-    let changed = storage.people.change(person.id, ADMIN, &change, NOW).await.unwrap();
+    let changed = storage.people.change(person.id, ADMIN, &change, &[], NOW).await.unwrap();
     assert_eq!(changed.person.email, person.person.email);
     assert_eq!((changed.person.role, changed.person.name.as_str()), (Role::Admin, "Ann Roe"));
     assert_eq!(find(storage, person.id).await, changed);
     for (id, rights) in [(person.id, OTHER_SIDE), (PersonId(999_999), ADMIN)] {
-        let outcome = storage.people.change(id, rights, &change, NOW).await;
+        let outcome = storage.people.change(id, rights, &change, &[], NOW).await;
         assert_eq!(refusal(outcome), PersonRefusal::Unknown);
     }
 }
@@ -365,13 +478,13 @@ pub async fn disabling_ends_sessions(storage: &Storage) {
     let person = active(storage, Role::Member).await;
     let session = new_session(person.id, NOW);
     storage.sessions.add(&session, None).await.unwrap().unwrap();
-    assert!(storage.sessions.find(session.token).await.unwrap().is_some());
+    assert!(storage.sessions.find(session.token, NOW).await.unwrap().is_some());
     for is_disabled in [true, false] {
         let change = PersonChange { is_disabled: Some(is_disabled), ..PersonChange::default() };
-        let changed = storage.people.change(person.id, ADMIN, &change, NOW).await.unwrap();
+        let changed = storage.people.change(person.id, ADMIN, &change, &[], NOW).await.unwrap();
         assert_eq!(changed.state() == PersonState::Disabled, is_disabled);
         // Enabling brings none back.
-        assert_eq!(storage.sessions.find(session.token).await.unwrap(), None);
+        assert_eq!(storage.sessions.find(session.token, NOW).await.unwrap(), None);
     }
 }
 
@@ -389,7 +502,7 @@ pub async fn one_admin_of_a_side_stays(storage: &Storage) {
         } else {
             PersonChange { is_disabled: Some(true), ..PersonChange::default() }
         };
-        async move { people.change(id, ADMIN, &change, NOW).await }
+        async move { people.change(id, ADMIN, &change, &[], NOW).await }
     });
     let refused: Vec<_> = at_once(leave).await.into_iter().filter(Result::is_err).collect();
     let [refused] = <[_; 1]>::try_from(refused).unwrap();
@@ -400,7 +513,7 @@ pub async fn one_admin_of_a_side_stays(storage: &Storage) {
     };
     // Operators may: they can invite another.
     let change = PersonChange { is_disabled: Some(true), ..PersonChange::default() };
-    storage.people.change(last.id, ChangeRights::OPERATOR, &change, NOW).await.unwrap();
+    storage.people.change(last.id, ChangeRights::OPERATOR, &change, &[], NOW).await.unwrap();
 }
 
 /// The record stays, because the history names it.
@@ -418,17 +531,18 @@ pub async fn erased_person_is_a_former_user(storage: &Storage) {
     assert_eq!(erased.state(), PersonState::Disabled);
     assert!(storage.people.passkey(&passkey.passkey.credential.id).await.unwrap().is_none());
     assert_eq!(storage.people.invitation(invitation.token).await.unwrap(), None);
-    assert_eq!(storage.sessions.find(session.token).await.unwrap(), None);
+    assert_eq!(storage.sessions.find(session.token, NOW).await.unwrap(), None);
     let left = storage.sessions.list(WhichSessions::OfPerson(person.id), NOW).await.unwrap();
     assert_eq!(left, []);
     let enabled = PersonChange { is_disabled: Some(false), ..PersonChange::default() };
-    let outcome = storage.people.change(person.id, ChangeRights::OPERATOR, &enabled, NOW).await;
+    let outcome =
+        storage.people.change(person.id, ChangeRights::OPERATOR, &enabled, &[], NOW).await;
     assert_eq!(refusal(outcome), PersonRefusal::Unknown);
 }
 
 /// Also of erased people and revoked keys.
 pub async fn names_of_people_and_keys_are_read(storage: &Storage) {
-    let person = active(storage, Role::Member).await.id;
+    let Person { id: person, person: of_person, .. } = active(storage, Role::Member).await;
     let erased = active(storage, Role::Member).await.id;
     storage.people.erase(erased, NOW).await.unwrap();
     let new_key = api_key(NOW);
@@ -436,7 +550,7 @@ pub async fn names_of_people_and_keys_are_read(storage: &Storage) {
     storage.keys.revoke(key, NOW, "tests").await.unwrap();
     let doers = [Doer::Person(person), Doer::Person(erased), Doer::Key(key)];
     let names = storage.people.names_of(&doers).await.unwrap();
-    let name = new_person(Role::Member).name.as_str().to_owned();
+    let name = of_person.name.as_str().to_owned();
     let expected = doers.into_iter().zip([name, FORMER_USER.to_owned(), new_key.name]);
     assert_eq!(names, expected.collect::<BTreeMap<_, _>>());
     let unknown = [Doer::Person(PersonId(999_999)), Doer::Key(API_KEY)];

@@ -15,7 +15,7 @@ pub struct Identity {
     pub subject: String,
 }
 
-conceal!(Identity, PendingLogin);
+conceal!(Identity, PendingLogin, LoginAnswer);
 
 /// The random values of one login. The provider returns `state` and `nonce`, and gets the hash of `verifier`.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,6 +32,17 @@ pub struct PendingLogin {
     pub verifier: String,
     /// Whether the person signs in again: a session that the provider still has is not enough.
     pub is_again: bool,
+}
+
+/// What a provider has sent along to the browser (OpenID Connect Core, 3.1.2.5).
+#[derive(Clone, PartialEq, Eq)]
+pub struct LoginAnswer {
+    /// The `state` of the login.
+    pub state: String,
+    /// The code, which an ID token is exchanged for.
+    pub code: String,
+    /// The issuer that answers (RFC 9207); `None` if it does not say.
+    pub issuer: Option<String>,
 }
 
 impl PendingLogin {

@@ -119,12 +119,13 @@ impl Invitation {
     pub fn check(&self, person: &Person, now: OffsetDateTime) -> Result<(), InvitationFault> {
         let fault = if self.used_at.is_some() {
             InvitationFault::Used
+        } else if person.state() == PersonState::Disabled {
+            // Disabling withdraws it, too, and this is the reason that helps.
+            InvitationFault::Disabled
         } else if self.withdrawn_at.is_some() {
             InvitationFault::Withdrawn
         } else if now >= self.invitation.expires_at {
             InvitationFault::Expired
-        } else if person.state() == PersonState::Disabled {
-            InvitationFault::Disabled
         } else {
             return Ok(());
         };
@@ -162,5 +163,6 @@ mod tests {
         assert_eq!(withdrawn.check(&person(), NOW), Err(InvitationFault::Withdrawn));
         let disabled = Person { disabled_at: Some(NOW), ..person() };
         assert_eq!(invitation().check(&disabled, NOW), Err(InvitationFault::Disabled));
+        assert_eq!(withdrawn.check(&disabled, NOW), Err(InvitationFault::Disabled));
     }
 }

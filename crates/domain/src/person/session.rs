@@ -13,6 +13,12 @@ use crate::{
 /// The time after a sign-in in which an admin manages people and keys without signing in again.
 pub const CONFIRMED_FOR: Duration = Duration::minutes(5);
 
+/// Maximum number of sessions of a person at once. A person has some devices, not more.
+pub const MAX_SESSIONS: usize = 20;
+
+/// Maximum number of sessions that began with one key: all people of an office may share it.
+pub const MAX_SESSIONS_OF_KEY: usize = 200;
+
 /// How long sessions last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SessionTerms {
@@ -40,6 +46,16 @@ pub enum Doer {
     Key(ApiKeyId),
     /// A person.
     Person(PersonId),
+}
+
+impl Doer {
+    /// Returns the maximum number of sessions at once.
+    pub fn max_sessions(self) -> usize {
+        match self {
+            Self::Key(_) => MAX_SESSIONS_OF_KEY,
+            Self::Person(_) => MAX_SESSIONS,
+        }
+    }
 }
 
 /// How a session began.
@@ -125,11 +141,13 @@ pub enum Holder {
 pub struct Caller {
     holder: Holder,
     session: Option<Session>,
+    /// The only signing service for which a person may create orders.
+    binding: Option<SigningServiceId>,
 }
 
 impl From<Arc<ApiKey>> for Caller {
     fn from(key: Arc<ApiKey>) -> Self {
-        Self { holder: Holder::Key(key), session: None }
+        Self { holder: Holder::Key(key), session: None, binding: None }
     }
 }
 
@@ -142,7 +160,13 @@ impl From<ApiKey> for Caller {
 impl Caller {
     /// Returns the caller of a session.
     pub fn of_session(session: Session, holder: Holder) -> Self {
-        Self { holder, session: Some(session) }
+        Self { holder, session: Some(session), binding: None }
+    }
+
+    /// Limits a person to the only signing service of a binding: people get no more of their side than its keys.
+    #[must_use]
+    pub fn bound_to(self, binding: Option<SigningServiceId>) -> Self {
+        Self { binding, ..self }
     }
 
     /// Checks whether the caller may act now: the session goes on, its key is valid, its person active.
@@ -235,7 +259,10 @@ impl Caller {
 
     /// Returns the only signing service for which the caller may create orders; `None` means any.
     pub fn signing_service(&self) -> Option<SigningServiceId> {
-        self.key()?.key.signing_service
+        match &self.holder {
+            Holder::Key(key) => key.key.signing_service,
+            Holder::Person(_) => self.binding,
+        }
     }
 
     /// Checks whether the caller may create an order for this signing service.
@@ -385,6 +412,13 @@ mod tests {
         assert!(caller.may(Scope::OrdersCreate) && !caller.may(Scope::OrdersUpdate));
         assert!(caller.may_order_for(SigningServiceId(42)));
         assert_eq!(caller.creating_key(), Some(ApiKeyId(1)));
+    }
+
+    #[test]
+    fn person_of_a_bound_side_orders_for_its_only_service() {
+        let bound = caller(|_| {}).bound_to(Some(SigningServiceId(7)));
+        assert!(bound.may_order_for(SigningServiceId(7)));
+        assert!(!bound.may_order_for(SigningServiceId(42)));
     }
 
     #[test]

@@ -9,7 +9,8 @@ function arrive() {
   if (!kind && !isLogin) return null;
   history.replaceState(null, "", location.pathname);
   if (kind) return { token, isWelcome: kind === "welcome" };
-  return { login: { state: sent.get("state") ?? "", code: sent.get("code") ?? "", error: sent.get("error") } };
+  const [state, code] = [sent.get("state") ?? "", sent.get("code") ?? ""];
+  return { login: { state, code, issuer: sent.get("iss"), error: sent.get("error") } };
 }
 
 /** What the address has brought last. */

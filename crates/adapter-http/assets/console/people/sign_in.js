@@ -28,12 +28,14 @@ async function goToLogin(json, isElsewhere) {
 }
 
 /** Ends a login with what the provider has sent along. Returns where the page goes on. */
-export async function finishLogin({ state, code, error }) {
+export async function finishLogin({ state, code, issuer, error }) {
   if (error || !code) {
     const isStopped = ["access_denied", "login_required", "interaction_required"].includes(error);
     throw new Failure({ status: 0, code: isStopped ? "login_stopped" : "login_rejected" });
   }
-  const { body } = await request("api/session/login/finish", { method: "POST", json: { state, code }, isSignIn: true });
+  // The service compares it: a code may be that of another provider.
+  const json = { state, code, ...(issuer !== null && { iss: issuer }) };
+  const { body } = await request("api/session/login/finish", { method: "POST", json, isSignIn: true });
   return new URL(body.return_to ?? "", location.href).hash;
 }
 

@@ -98,7 +98,24 @@ async function signedIn(send) {
  * ended, the user signs in again in place, and the request is repeated; not one that `isSignIn`.
  */
 export function request(path, { isSignIn = false, ...options } = {}) {
-  return isSignIn ? send(path, options) : signedIn(() => send(path, options));
+  return isSignIn ? sendInTime(path, options) : signedIn(() => sendInTime(path, options));
+}
+
+/** How often a read is repeated that came too early, and the longest wait before it in seconds. */
+const [REPEATS, LONGEST_WAIT] = [5, 10];
+
+/** Sends a request. A read that came too early waits as long as the service says: a view begins with several at once. */
+async function sendInTime(path, options, repeats = REPEATS) {
+  try {
+    return await send(path, options);
+  } catch (failure) {
+    const isRead = (options.method ?? "GET") === "GET";
+    const { status, retryAfter } = failure;
+    const isEarly = status === 429 && retryAfter > 0 && retryAfter <= LONGEST_WAIT;
+    if (!isRead || !isEarly || repeats === 0) throw failure;
+    await new Promise((resolve) => setTimeout(resolve, retryAfter * 1000));
+    return sendInTime(path, options, repeats - 1);
+  }
 }
 
 async function send(path, { method = "GET", json, headers = {}, blob = false }) {
@@ -288,7 +305,8 @@ const SENTENCES = {
   insecure_origin: () => "Passkeys do not work at this address. Open the page with https and the name of the site.",
   no_session: () => "Sign in first.",
   key_not_valid: () => "This key is revoked or expired already. Make a new one.",
-  last_admin: () => "You are the last admin. Make another person an admin first.",
+  last_admin: () => "This is the last admin who can sign in. Make another person an admin first.",
+  name_in_use: () => "Another person of your office has this name. Add something that tells the two apart.",
   last_method: () => "This is the last way to sign in. Add another passkey first.",
   too_many_passkeys: () => "There are too many passkeys. Remove one that is not used any more first.",
   too_many_invitations: () => "There are too many invitations. Withdraw one, or try again tomorrow.",

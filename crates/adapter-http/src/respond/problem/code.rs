@@ -84,8 +84,10 @@ problem_codes! {
     InvitationExpired = GONE, "invitation_expired", "The invitation has expired";
     /// The invitation was withdrawn.
     InvitationWithdrawn = GONE, "invitation_withdrawn", "The invitation was withdrawn";
-    /// The side would have no admin any more.
+    /// The side would have no admin any more who can sign in.
     LastAdmin = CONFLICT, "last_admin", "The last admin stays one";
+    /// Another person of the side has the name.
+    NameInUse = CONFLICT, "name_in_use", "The name is in use";
     /// The person would have no way to sign in any more.
     LastMethod = CONFLICT, "last_method", "The last way to sign in stays";
     /// The passkey or the login belongs to another person.

@@ -163,7 +163,7 @@ async fn copied_people_sign_in_as_before() {
     assert_eq!(copied, passkeys);
     let by_login = storage.people.by_identity(&identity).await.unwrap().unwrap();
     assert_eq!(by_login.id, PersonId(2));
-    assert_eq!(storage.sessions.find(session.token).await.unwrap(), None);
+    assert_eq!(storage.sessions.find(session.token, SystemClock.now()).await.unwrap(), None);
     run(&wiring, &invite);
     assert_eq!(run(&wiring, &["people", "list", "--json"]).lines().count(), 3);
 }

@@ -223,7 +223,8 @@ async fn sessions_are_listed_and_ended(kind: Kind) {
     run(&wiring, &["people", "disable", "3"]);
     assert_eq!(numbers("people sessions"), [3]);
     for (token, is_open) in tokens.into_iter().zip([false, false, true, false, false, false]) {
-        assert_eq!(storage.sessions.find(token).await.unwrap().is_some(), is_open);
+        let found = storage.sessions.find(token, SystemClock.now()).await.unwrap();
+        assert_eq!(found.is_some(), is_open);
     }
     for arguments in [&["people", "sessions", "9"][..], &["people", "sessions", "9", "--end"]] {
         let unknown = fail(&wiring, arguments);

@@ -31,6 +31,26 @@ async fn guessed_cookies_of_an_address_are_throttled_and_sessions_are_not() {
     assert_eq!(valid.status(), 200);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn old_tab_holds_up_no_key_and_no_sign_in_of_its_address() {
+    let app = TestApp::start_with(&SLOW).await;
+    let (_, mut ann) = signed_in(&app, CLIENT, "Ann Roe", Role::Member).await;
+    let old = ann.clone();
+    ann.call(Method::DELETE, "/api/session", None).await;
+    let mut codes = Vec::new();
+    for _ in 0..20 {
+        let answer = old.request(Method::GET, "/api/order").send().await.unwrap();
+        codes.push(answer.status().as_u16());
+    }
+    assert!(codes.contains(&401) && codes.contains(&429), "{codes:?}");
+    // The count of failures of the address is still full: a wrong key is told so, twice.
+    for _ in 0..2 {
+        let wrong = app.as_key("nok_0123456789abcdef_x").get("/api/order").await;
+        problem(wrong, 401, "unauthorized").await;
+    }
+    ann.sign_in().await;
+}
+
 /// From many addresses.
 #[tokio::test(flavor = "multi_thread")]
 async fn wrong_passkeys_of_a_person_are_throttled() {

@@ -30,8 +30,17 @@ async fn looking_uses_no_invitation_up(kind: Kind) {
     let app = kind.app().await;
     let (_, token) = invited(&app, SERVICE, "Ann Roe", Role::Member).await;
     let scanner = Page::of(&app);
-    for method in [Method::GET, Method::HEAD, Method::GET] {
-        assert_eq!(scanner.bare(method, "/console").send().await.unwrap().status(), 200);
+    // A fragment is not sent. One that a scanner takes for a part of the address leads nowhere, or to the page.
+    let forms = ["/console".to_owned(), format!("/console?invite={}", token.expose())];
+    for method in [Method::GET, Method::HEAD, Method::GET, Method::HEAD] {
+        for form in &forms {
+            let answer = scanner.bare(method.clone(), form).send().await.unwrap();
+            assert_eq!(answer.status(), 200);
+            assert!(answer.headers().get("set-cookie").is_none());
+            assert_eq!(answer.headers()["referrer-policy"], "no-referrer");
+        }
+        let looked = scanner.bare(method, "/api/session/invitation").send().await.unwrap();
+        assert_eq!(looked.status(), 405);
     }
     for _ in 0..2 {
         let looked = Page::of(&app)
@@ -84,7 +93,7 @@ async fn used_withdrawn_expired_and_disabled_are_told(kind: Kind) {
     people.withdraw_invitations(id, ChangeRights::OPERATOR, now).await.unwrap();
     let (id, disabled) = invited(&app, CLIENT, "Disabled", Role::Member).await;
     let disable = PersonChange { is_disabled: Some(true), ..PersonChange::default() };
-    people.change(id, ChangeRights::OPERATOR, &disable, now).await.unwrap();
+    people.change(id, ChangeRights::OPERATOR, &disable, &[], now).await.unwrap();
     let (_, expired) = invited(&app, CLIENT, "Expired", Role::Member).await;
     app.clock.advance(Duration::days(7));
 
@@ -92,8 +101,7 @@ async fn used_withdrawn_expired_and_disabled_are_told(kind: Kind) {
         (used.expose(), 410, "invitation_used"),
         (withdrawn.expose(), 410, "invitation_withdrawn"),
         (expired.expose(), 410, "invitation_expired"),
-        // Disabling withdraws what was open.
-        (disabled.expose(), 410, "invitation_withdrawn"),
+        (disabled.expose(), 403, "person_disabled"),
         ("AAECAwQFBgcICQoLDA0ODxAREhMUFRYX", 404, "invitation_unknown"),
         ("x", 404, "invitation_unknown"),
     ] {

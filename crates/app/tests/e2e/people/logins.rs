@@ -91,7 +91,8 @@ async fn begin(page: &mut Page, provider: &str, members: Value) -> String {
 /// Returns what the page sends when the provider has led back to it.
 fn answer_of(back: &str) -> Value {
     assert!(back.starts_with(&format!("{REDIRECT_URI}?")), "{back}");
-    json!({ "state": parameter(back, "state"), "code": parameter(back, "code") })
+    let [state, code, iss] = ["state", "code", "iss"].map(|name| parameter(back, name));
+    json!({ "state": state, "code": code, "iss": iss })
 }
 
 async fn is_stranger(page: &mut Page) {
@@ -205,9 +206,23 @@ async fn code_counts_once_and_for_its_own_login_only() {
     for stolen in [used, fresh] {
         let mut victim = offices.page();
         let url = begin(&mut victim, "Office", json!({ "purpose": "sign_in" })).await;
-        let body = json!({ "state": parameter(&url, "state"), "code": stolen["code"] });
+        let state = parameter(&url, "state");
+        let body = json!({ "state": state, "code": stolen["code"], "iss": stolen["iss"] });
         victim.refused(FINISH, Some(body), (401, "login_rejected")).await;
         is_stranger(&mut victim).await;
+    }
+}
+
+/// The mix-up of RFC 9207.
+#[tokio::test(flavor = "multi_thread")]
+async fn answer_of_another_issuer_signs_nobody_in() {
+    let offices = Offices::start(Kind::Embedded).await;
+    offices.accepted("ann").await;
+    for iss in [json!(offices.other.issuer()), json!(null), json!("")] {
+        let (mut page, mut answer) = offices.signed_in("ann").await;
+        answer["iss"] = iss;
+        page.refused(FINISH, Some(answer), (401, "login_rejected")).await;
+        is_stranger(&mut page).await;
     }
 }
 

@@ -7,12 +7,16 @@ use domain::{
 use reqwest::Method;
 use serde_json::{Value, json};
 use time::Duration;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+};
 
 use crate::{
     harness::{
-        TestApp, WEBHOOKS, eventually,
-        page::{CLIENT, Page, SERVICE, signed_in},
-        problem,
+        JSON, TestApp, WEBHOOKS, eventually,
+        page::{CLIENT, Page, SERVICE, SESSION, signed_in},
+        patiently, problem,
     },
     wiring::{Kind, on_both_wirings},
 };
@@ -20,6 +24,9 @@ use crate::{
 on_both_wirings! {
     admin_of_one_side_reaches_nobody_of_another,
     last_admin_of_a_side_stays,
+    last_way_to_sign_in_of_the_admins_stays,
+    change_of_an_admin_who_is_none_any_more_ends,
+    nobody_takes_the_name_of_another,
     changed_role_counts_in_the_next_request,
     admin_makes_a_webhook_in_their_name_and_a_member_none,
     own_passkeys_are_added_and_removed_but_for_the_last,
@@ -130,6 +137,100 @@ async fn last_admin_of_a_side_stays(kind: Kind) {
     let (_, mut joe) = signed_in(&app, CLIENT, "Joe Doe", Role::Admin).await;
     joe.call(Method::PATCH, &own, change).await;
     assert_eq!(ann.get("/api/session").await["person"]["role"], "member");
+}
+
+/// An admin whose passkey another one has taken is no admin who stays.
+async fn last_way_to_sign_in_of_the_admins_stays(kind: Kind) {
+    let app = kind.app().await;
+    let (ann_id, mut ann) = signed_in(&app, CLIENT, "Ann Roe", Role::Admin).await;
+    let (joe_id, mut joe) = signed_in(&app, CLIENT, "Joe Doe", Role::Admin).await;
+    let listed = ann.get("/api/people").await;
+    let passkey_of = |at: usize| {
+        let person = &listed["people"][at];
+        format!("/api/people/{}/passkeys/{}", person["id"], person["passkeys"][0]["id"])
+    };
+    let (of_ann, of_joe) = (passkey_of(0), passkey_of(1));
+    assert!(of_joe.starts_with(&format!("/api/people/{}/", joe_id.0)), "{of_joe}");
+    ann.call(Method::DELETE, &of_joe, None).await;
+    joe.refused((Method::DELETE, &of_ann), None, (409, "last_admin")).await;
+    let path = format!("/api/people/{}", ann_id.0);
+    for change in [json!({ "role": "member" }), json!({ "disabled": true })] {
+        joe.refused((Method::PATCH, &path), Some(change), (409, "last_admin")).await;
+    }
+    ann.sign_in().await;
+    // Joe gets another one, and is an admin who stays.
+    let path = format!("/api/people/{}/invitation", joe_id.0);
+    let link = ann.post(&path, json!({})).await["link"].as_str().unwrap().to_owned();
+    let mut again = Page::of(&app);
+    again.accept(link.split_once("#invite=").unwrap().1).await;
+    again.call(Method::DELETE, &of_ann, None).await;
+}
+
+/// What was admitted ends with the rights that it had. The next request has the new ones.
+async fn change_of_an_admin_who_is_none_any_more_ends(kind: Kind) {
+    let app = kind.app().await;
+    let (_, mut eve) = signed_in(&app, CLIENT, "Eve", Role::Admin).await;
+    for (change, after) in [
+        (json!({ "role": "member" }), (403, "not_admin")),
+        (json!({ "disabled": true }), (401, "session_ended")),
+    ] {
+        let (id, mut ann) = signed_in(&app, CLIENT, "Ann Roe", Role::Admin).await;
+        let query = format!("SELECT last_used_at FROM sessions WHERE person_id = {}", id.0);
+        let used = || app.wiring.lines(&query);
+        let before = used();
+        app.clock.advance(Duration::SECOND);
+        let body = json!({ "name": format!("Joe {}", id.0), "role": "member" }).to_string();
+        let (first, rest) = body.split_at(5);
+        let head = format!(
+            "POST /api/people HTTP/1.1\r\nHost: {}\r\nCookie: {SESSION}={}\r\n\
+             Sec-Fetch-Site: same-origin\r\n{JSON}Content-Length: {}\r\nConnection: close\r\n\r\n{first}",
+            ann.host,
+            ann.session.as_ref().unwrap(),
+            body.len()
+        );
+        let mut stream = TcpStream::connect(app.address).await.unwrap();
+        stream.write_all(head.as_bytes()).await.unwrap();
+        // It was admitted: it has used the session.
+        eventually(|| used() != before).await;
+        let path = format!("/api/people/{}", id.0);
+        eve.call(Method::PATCH, &path, Some(change)).await;
+        stream.write_all(rest.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        patiently(stream.read_to_string(&mut answer)).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 201"), "{answer}");
+        ann.refused((Method::GET, "/api/people"), None, after).await;
+        // The link is in the hands of a person who is no admin: nobody becomes a person by it.
+        let token = answer.split_once("#invite=").unwrap().1.split('"').next().unwrap();
+        let mut joe = Page::of(&app);
+        let accept = json!({ "purpose": "accept", "token": token });
+        let body = Some(json!({ "credential": joe.credential(accept).await }));
+        let finish = (Method::POST, "/api/session/passkey/finish");
+        joe.refused(finish, body, (410, "invitation_withdrawn")).await;
+    }
+}
+
+/// Histories show no number.
+async fn nobody_takes_the_name_of_another(kind: Kind) {
+    let app = kind.app().await;
+    let (_, mut eve) = signed_in(&app, CLIENT, "Eve Po\u{eb}", Role::Admin).await;
+    let (id, mut ann) = signed_in(&app, CLIENT, "Ann Roe", Role::Member).await;
+    let in_use = (409, "name_in_use");
+    for name in ["Eve Po\u{eb}", "EVE poe\u{308}", " eve  po\u{eb} ", "former user"] {
+        let own = (Method::PATCH, "/api/people/me");
+        let body = json!({ "name": name });
+        ann.refused(own, Some(body.clone()), in_use).await;
+        let path = format!("/api/people/{}", id.0);
+        eve.refused((Method::PATCH, &path), Some(body), in_use).await;
+        let invite = Some(json!({ "name": name, "role": "member" }));
+        eve.refused((Method::POST, "/api/people"), invite, in_use).await;
+    }
+    assert_eq!(app.rows("people"), 2);
+    // The own name goes along with another property, and another side has names of its own.
+    let own = json!({ "name": "Ann Roe", "email": "ann@title.example.com" });
+    ann.call(Method::PATCH, "/api/people/me", Some(own)).await;
+    let (_, mut zoe) = signed_in(&app, SERVICE, "Zoe", Role::Member).await;
+    let own = json!({ "name": "Ann Roe" });
+    zoe.call(Method::PATCH, "/api/people/me", Some(own)).await;
 }
 
 async fn admin_makes_a_webhook_in_their_name_and_a_member_none(kind: Kind) {

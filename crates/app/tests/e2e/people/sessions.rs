@@ -2,7 +2,7 @@
 
 use domain::{
     api_key::{ClientId, Party},
-    person::{Role, Token},
+    person::{MAX_SESSIONS, Role, Token},
 };
 use reqwest::Method;
 use serde_json::json;
@@ -20,9 +20,11 @@ use crate::{
 
 on_both_wirings! {
     person_sees_and_makes_what_a_key_of_the_side_does,
+    person_orders_for_the_only_service_of_all_keys,
     idempotency_keys_and_preconditions_hold_for_people,
     each_sign_in_has_a_new_token_and_ends_none_of_others,
     sign_in_ends_the_session_that_its_browser_had,
+    longest_unused_session_of_a_person_ends_beyond_twenty,
     stored_hash_opens_no_session,
     idle_and_old_sessions_end,
     sign_in_in_place_replaces_the_session,
@@ -61,6 +63,22 @@ async fn person_sees_and_makes_what_a_key_of_the_side_does(kind: Kind) {
         (&json!("Ann Roe"), &json!("client"), &json!(1), &json!(false))
     );
     assert_eq!(terms["scopes"], json!(["orders:create", "orders:read"]));
+}
+
+/// Nobody gets more of a side than its keys.
+async fn person_orders_for_the_only_service_of_all_keys(kind: Kind) {
+    let app = kind.app().await;
+    let key = app.issue_key(Some(7)).await;
+    let client = app.as_key(&key).read("/api/key").await["client_id"].as_i64().unwrap();
+    let client = Party::Client(ClientId(client));
+    let (_, mut ann) = signed_in(&app, client, "Ann Roe", Role::Admin).await;
+    assert_eq!(ann.get("/api/key").await["signing_service_id"], 7);
+    let create = (Method::POST, CREATE);
+    ann.refused(create, Some(order("F-1")), (403, "forbidden")).await;
+    let mut own = order("F-1");
+    own["signingServiceId"] = json!(7);
+    own["requestedBy"]["signingServiceId"] = json!(7);
+    ann.post(CREATE, own).await;
 }
 
 async fn idempotency_keys_and_preconditions_hold_for_people(kind: Kind) {
@@ -125,6 +143,26 @@ async fn sign_in_ends_the_session_that_its_browser_had(kind: Kind) {
         problem(answer, 401, "session_ended").await;
         ann.get("/api/session").await;
     }
+}
+
+async fn longest_unused_session_of_a_person_ends_beyond_twenty(kind: Kind) {
+    assert_eq!(MAX_SESSIONS, 20);
+    let app = kind.app().await;
+    let (_, mut ann) = signed_in(&app, CLIENT, "Ann Roe", Role::Member).await;
+    let mut browsers = vec![ann.session.clone()];
+    for _ in 0..MAX_SESSIONS {
+        ann.session = None;
+        ann.sign_in().await;
+        browsers.push(ann.session.clone());
+    }
+    let mut codes = Vec::new();
+    for session in browsers {
+        let page = Page { session, ..ann.clone() };
+        let answer = page.request(Method::GET, "/api/session").send().await.unwrap();
+        codes.push(answer.status().as_u16());
+    }
+    assert_eq!(codes.remove(0), 401);
+    assert_eq!(codes, [200; MAX_SESSIONS]);
 }
 
 async fn stored_hash_opens_no_session(kind: Kind) {
@@ -329,6 +367,24 @@ async fn sign_out_ends_the_session_on_every_instance() {
         first.clock.advance(Duration::seconds(9));
         problem(elsewhere(&page).await, 401, "session_ended").await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn changed_role_counts_on_every_instance() {
+    let first = Kind::Production.app().await;
+    let stores = Wiring::on_database(first.wiring.servers().database_url());
+    let second = TestApp::start_on(stores, first.clock.clone(), &[], Some(first.key.clone())).await;
+    let (id, joe) = signed_in(&first, CLIENT, "Joe Doe", Role::Member).await;
+    let (_, mut ann) = signed_in(&first, CLIENT, "Ann Roe", Role::Admin).await;
+    let (mut elsewhere, path) = (joe.at(&second), format!("/api/people/{}", id.0));
+    let keys = (Method::GET, "/api/keys");
+    elsewhere.refused(keys.clone(), None, (403, "not_admin")).await;
+    ann.call(Method::PATCH, &path, Some(json!({ "role": "admin" }))).await;
+    first.clock.advance(Duration::seconds(9));
+    elsewhere.get("/api/keys").await;
+    ann.call(Method::PATCH, &path, Some(json!({ "role": "member" }))).await;
+    first.clock.advance(Duration::seconds(9));
+    elsewhere.refused(keys, None, (403, "not_admin")).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

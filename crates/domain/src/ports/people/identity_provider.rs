@@ -2,7 +2,7 @@ use async_trait::async_trait;
 use time::OffsetDateTime;
 
 use crate::{
-    person::{Identity, PendingLogin},
+    person::{Identity, LoginAnswer, PendingLogin},
     ports::Cause,
 };
 
@@ -35,6 +35,8 @@ pub struct ProviderReport {
 /// - An ID token counts if it is signed by a key of the issuer with an asymmetric algorithm (no `none`, no HMAC), its
 ///   audience is the client, its `nonce` that of the login, and its instants hold within a minute of the clock.
 /// - The challenge of PKCE is S256.
+/// - An answer that names another issuer does not count, and neither does one without an issuer, if the provider says
+///   that it names it (RFC 9207). Its code is shown to no provider.
 /// - A login that is done again demands of the provider that the person signs in now, whatever session it has. An ID
 ///   token that tells of an earlier sign-in does not count.
 /// - Keys are fetched again for an unknown `kid`, at most once a minute.
@@ -46,17 +48,20 @@ pub trait IdentityProvider: Send + Sync {
     /// Returns the name that the operator gave it. People see it: "Sign in with …".
     fn name(&self) -> String;
 
+    /// Returns the issuer, as identities have it.
+    fn issuer(&self) -> String;
+
     /// Returns the URL of the provider to which the browser goes.
     ///
     /// # Errors
     /// [`LoginError::Unavailable`]: its discovery document cannot be read.
     async fn begin(&self, pending: &PendingLogin) -> Result<String, LoginError>;
 
-    /// Exchanges the code of the answer, and returns whom the provider has signed in. The caller has compared `state`.
+    /// Exchanges the code of an answer, and returns whom the provider has signed in. The caller has compared `state`.
     async fn finish(
         &self,
         pending: &PendingLogin,
-        code: &str,
+        answer: &LoginAnswer,
         now: OffsetDateTime,
     ) -> Result<Identity, LoginError>;
 

@@ -35,15 +35,20 @@ pub enum NewMethod {
 /// Who may be changed, and how far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChangeRights {
-    /// Only people of this side; `None` for operators.
+    /// Only people of this side; `None` for operators, who may also leave it without an admin.
     pub party: Option<Party>,
-    /// Whether the side may be left without an admin, or a person without a way to sign in.
+    /// Whether a person may be left without a way to sign in.
     pub may_leave_none: bool,
 }
 
 impl ChangeRights {
     /// The rights of operators.
     pub const OPERATOR: Self = Self { party: None, may_leave_none: true };
+
+    /// Returns whether they are those of an operator.
+    pub fn is_operator(self) -> bool {
+        self.party.is_none()
+    }
 }
 
 /// Stores people, their invitations and their ways to sign in.
@@ -53,8 +58,9 @@ impl ChangeRights {
 /// - People are never deleted: the history names them. Their identifiers are not reused.
 /// - An invitation is accepted once. Of concurrent calls of any processes, one accepts it.
 /// - A credential and an identity belong to one person.
-/// - [`PersonChange::decide`] runs under a lock on the admins of the side, so that one admin stays, however many leave
-///   at once.
+/// - [`PersonChange::decide`], [`decide_removal`](crate::person::decide_removal) and
+///   [`check_name`](crate::person::check_name) run under one lock of the side, so that one admin stays who can sign in,
+///   and one person has a name, however many calls there are at once.
 /// - Tokens are stored as hashes only.
 ///
 /// # Errors
@@ -65,7 +71,7 @@ pub trait PersonRepo: Send + Sync {
     /// Stores a new person with an invitation.
     ///
     /// # Errors
-    /// [`PersonRefusal::TooManyInvitations`], unless an operator issues it.
+    /// [`PersonRefusal::TooManyInvitations`] and [`PersonRefusal::NameInUse`], unless an operator issues it.
     async fn invite(
         &self,
         person: &NewPerson,
@@ -166,15 +172,17 @@ pub trait PersonRepo: Send + Sync {
         at: OffsetDateTime,
     ) -> Result<bool, StoreError>;
 
-    /// Removes a passkey of a person.
+    /// Removes a passkey of a person by [`decide_removal`](crate::person::decide_removal). A login counts as a way to
+    /// sign in if it is of one of these issuers: nobody signs in by one that the operator has taken out of the settings.
     ///
     /// # Errors
-    /// [`PersonRefusal::Unknown`]; [`PersonRefusal::LastMethod`] unless the rights permit it.
+    /// [`PersonRefusal::Unknown`], [`PersonRefusal::LastMethod`], [`PersonRefusal::LastAdmin`].
     async fn remove_passkey(
         &self,
         id: PersonId,
         passkey: PasskeyId,
         rights: ChangeRights,
+        issuers: &[String],
     ) -> Result<(), PersonError>;
 
     /// Returns the person of an identity.
@@ -188,12 +196,13 @@ pub trait PersonRepo: Send + Sync {
     /// too, unless they are an active admin afterwards.
     ///
     /// # Errors
-    /// [`PersonRefusal::Unknown`], [`PersonRefusal::LastAdmin`].
+    /// [`PersonRefusal::Unknown`], [`PersonRefusal::LastAdmin`], [`PersonRefusal::NameInUse`].
     async fn change(
         &self,
         id: PersonId,
         rights: ChangeRights,
         change: &PersonChange,
+        issuers: &[String],
         at: OffsetDateTime,
     ) -> Result<Person, PersonError>;
 

@@ -1,3 +1,5 @@
+use std::collections::HashSet;
+
 use async_trait::async_trait;
 use time::OffsetDateTime;
 
@@ -23,6 +25,8 @@ pub enum WhichSessions {
 /// - Every change is durable when the call returns, and one atomic step.
 /// - Tokens are stored as hashes only: a copy of the database opens no session.
 /// - No session of a person who is not active, or of a key that is not valid, is added or found.
+/// - A person and a key have at most [`Doer::max_sessions`](crate::person::Doer::max_sessions) sessions at once, however
+///   many begin at once. One that is added beyond ends the one that was not used for the longest time.
 /// - A ceremony is taken once. Of concurrent calls of any processes, one takes it.
 ///
 /// # Errors
@@ -39,8 +43,16 @@ pub trait SessionRepo: Send + Sync {
     ) -> Result<Option<Session>, StoreError>;
 
     /// Returns the session of a token with its person or its key, as they are now; `None` if there is no such
-    /// session, or it was ended. The caller checks the rest with [`Caller::is_valid`].
-    async fn find(&self, token: TokenHash) -> Result<Option<Caller>, StoreError>;
+    /// session, or it was ended. The caller checks the rest with [`Caller::is_valid`]. A person of a client has the
+    /// [`binding`](crate::api_key::binding) of its keys at `now`.
+    async fn find(
+        &self,
+        token: TokenHash,
+        now: OffsetDateTime,
+    ) -> Result<Option<Caller>, StoreError>;
+
+    /// Returns the tokens of the sessions that are not ended and end later than `at`.
+    async fn tokens(&self, at: OffsetDateTime) -> Result<HashSet<TokenHash>, StoreError>;
 
     /// Returns the sessions that are not ended and end later than `at`, the newest first.
     async fn list(

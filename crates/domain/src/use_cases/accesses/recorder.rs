@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeMap,
     mem,
+    net::IpAddr,
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicBool, AtomicI64, Ordering},
@@ -12,8 +13,8 @@ use std::{
 use time::{Duration, OffsetDateTime};
 
 use crate::access::{
-    Access, AccessActor, AccessFacts, AccessId, AccessKind, COUNTED, DONE, REFUSED_ROWS,
-    REFUSED_WINDOW, RunId, UNFINISHED,
+    Access, AccessActor, AccessFacts, AccessId, AccessKind, COUNTED, DONE, MAX_REFUSED,
+    REFUSED_ROWS, REFUSED_ROWS_OF_SITE, REFUSED_WINDOW, RunId, SITE_BITS, UNFINISHED, network_of,
 };
 use crate::{order::OrderId, person::Doer, ports::Clock};
 
@@ -23,7 +24,7 @@ const MAX_WAITING: usize = 65_536;
 /// Greatest time by which the clock may go back within a run.
 const SET_BACK: Duration = Duration::MINUTE;
 
-/// Time between two rows that count the refused requests of a key.
+/// Time between two rows that count the refused requests of a key, a person or a site.
 const COUNTED_EVERY: Duration = Duration::MINUTE;
 
 /// Numbers the accesses of one run. Each number is that of one access, which is stored by the transaction
@@ -40,10 +41,37 @@ struct State {
     last_number: u64,
     last_at: OffsetDateTime,
     waiting: Vec<Access>,
-    refused: BTreeMap<Option<Doer>, Refused>,
+    refused: BTreeMap<Refuser, Refused>,
 }
 
-/// The refused requests of a key, a person, or of everybody who is not signed in, in an hour.
+/// Those whose refused requests are counted together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Refuser {
+    /// A key or a person.
+    Doer(Doer),
+    /// Those of a site who are not signed in.
+    Site(IpAddr),
+    /// All others who are not signed in.
+    Strangers,
+}
+
+impl Refuser {
+    fn rows(self) -> u32 {
+        match self {
+            Self::Doer(_) | Self::Strangers => REFUSED_ROWS,
+            Self::Site(_) => REFUSED_ROWS_OF_SITE,
+        }
+    }
+
+    fn address(self) -> Option<IpAddr> {
+        match self {
+            Self::Site(site) => Some(site),
+            Self::Doer(_) | Self::Strangers => None,
+        }
+    }
+}
+
+/// Their refused requests in an hour.
 struct Refused {
     actor: AccessActor,
     since: OffsetDateTime,
@@ -65,18 +93,18 @@ impl Refused {
     }
 
     /// Adds a request. Returns whether it gets a row of its own.
-    fn adds_row(&mut self, now: OffsetDateTime) -> bool {
+    fn adds_row(&mut self, max_rows: u32, now: OffsetDateTime) -> bool {
         if self.is_over(now) {
             (self.since, self.rows) = (now, 0);
         }
-        let has_row = self.rows < REFUSED_ROWS;
+        let has_row = self.rows < max_rows;
         let count = if has_row { &mut self.rows } else { &mut self.uncounted };
         *count = count.saturating_add(1);
         has_row
     }
 
     /// Returns the row of those that have none.
-    fn count(&mut self, id: AccessId) -> Access {
+    fn count(&mut self, id: AccessId, address: Option<IpAddr>) -> Access {
         self.counted_at = id.at;
         let facts = AccessFacts {
             kind: AccessKind::Refused,
@@ -85,7 +113,7 @@ impl Refused {
             position: None,
             subject: None,
             actor: self.actor.clone(),
-            address: None,
+            address,
             request_id: None,
         };
         Access { id, facts, outcome: COUNTED.to_owned() }
@@ -154,29 +182,37 @@ impl AccessRecorder {
         }
         let now = self.clock.now();
         let mut refused = mem::take(&mut state.refused);
-        refused.retain(|_, of_key| {
-            if of_key.uncounted > 0 && is_due(of_key, now) {
+        refused.retain(|refuser, theirs| {
+            if theirs.uncounted > 0 && is_due(theirs, now) {
                 let id = self.next(&mut state);
-                state.waiting.push(of_key.count(id));
+                state.waiting.push(theirs.count(id, refuser.address()));
             }
-            of_key.uncounted > 0 || !of_key.is_over(now)
+            theirs.uncounted > 0 || !theirs.is_over(now)
         });
         state.refused = refused;
     }
 
     /// Adds a refused request. Returns whether it gets a row of its own.
-    fn adds_row_of_refused(&self, actor: &AccessActor) -> bool {
-        let doer = match actor {
-            AccessActor::Key { id, .. } => Some(Doer::Key(*id)),
-            AccessActor::Person { id, .. } => Some(Doer::Person(*id)),
-            AccessActor::Nobody => None,
+    fn adds_row_of_refused(&self, AccessFacts { actor, address, .. }: &AccessFacts) -> bool {
+        let refuser = match actor {
+            AccessActor::Key { id, .. } => Refuser::Doer(Doer::Key(*id)),
+            AccessActor::Person { id, .. } => Refuser::Doer(Doer::Person(*id)),
+            AccessActor::Nobody => {
+                let site = |address| Refuser::Site(network_of(address, SITE_BITS));
+                address.map_or(Refuser::Strangers, site)
+            }
             AccessActor::Operator { .. } => return true,
         };
         let now = self.clock.now();
         let mut state = self.lock();
-        let of_key =
-            state.refused.entry(doer).or_insert_with(|| Refused::since(now, actor.clone()));
-        of_key.adds_row(now)
+        let refused = &mut state.refused;
+        let is_one_too_many = refused.len() >= MAX_REFUSED && !refused.contains_key(&refuser);
+        let refuser = match refuser {
+            Refuser::Site(_) if is_one_too_many => Refuser::Strangers,
+            refuser => refuser,
+        };
+        let theirs = refused.entry(refuser).or_insert_with(|| Refused::since(now, actor.clone()));
+        theirs.adds_row(refuser.rows(), now)
     }
 
     fn next(&self, state: &mut State) -> AccessId {
@@ -279,7 +315,7 @@ impl Begun {
         let has_row = self.id.get().is_some()
             || !self.creates.load(Ordering::Relaxed)
                 && (!self.facts.are_refused(&outcome)
-                    || self.recorder.adds_row_of_refused(&self.facts.actor));
+                    || self.recorder.adds_row_of_refused(&self.facts));
         let access = has_row.then(|| self.row(outcome));
         let mut state = self.recorder.lock();
         state.begun -= 1;

@@ -201,6 +201,60 @@ fn each_key_has_rows_of_refused_requests() {
     assert_eq!(rows_and_counts(&recorder), (1_001, vec![]));
 }
 
+/// Refuses a sign-in. Returns whether it has a row.
+fn has_row(recorder: &Arc<AccessRecorder>, address: &str) -> bool {
+    let facts = AccessFacts {
+        kind: AccessKind::SignIn,
+        order: None,
+        orders: None,
+        position: None,
+        subject: None,
+        actor: AccessActor::Nobody,
+        address: Some(address.parse().unwrap()),
+        request_id: None,
+    };
+    BegunAccess::new(Arc::clone(recorder), facts).end("unknown".to_owned());
+    !recorder.take(10_000).0.is_empty()
+}
+
+#[test]
+fn strangers_of_a_site_hide_no_refusals_of_others() {
+    let recorder = recorder(still());
+    for site in ["192.0.2.1", "2001:db8:1::1"] {
+        assert!((0..REFUSED_ROWS_OF_SITE).all(|_| has_row(&recorder, site)));
+        assert!(!has_row(&recorder, site));
+    }
+    assert!(!has_row(&recorder, "2001:db8:1:ffff::2"), "of the same site");
+    assert!(!has_row(&recorder, "::ffff:192.0.2.1"), "the same address");
+    assert!(has_row(&recorder, "192.0.2.2") && has_row(&recorder, "2001:db8:2::1"));
+    begin(&recorder).end("not_found".to_owned());
+    assert_eq!(recorder.take(10).0.len(), 1);
+    // The rows that count say where they came from.
+    recorder.count_last_refused();
+    let counts = recorder
+        .take(10)
+        .0
+        .into_iter()
+        .map(|count| (count.facts.address.unwrap().to_string(), count.facts.orders.unwrap()));
+    let expected = [("192.0.2.1".to_owned(), 2), ("2001:db8:1::".to_owned(), 2)];
+    assert_eq!(counts.collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn strangers_of_any_number_of_sites_fill_no_database() {
+    let recorder = recorder(still());
+    let rows = (0..2_100).filter(|number| {
+        let address = std::net::Ipv4Addr::from_bits(0x0a00_0000 + number).to_string();
+        has_row(&recorder, &address)
+    });
+    // One of each site that has its own, and those that the others share.
+    assert_eq!(rows.count(), 2_000);
+    assert_eq!(recorder.lock().refused.len(), MAX_REFUSED + 1);
+    // A key still has its own.
+    begin(&recorder).end("not_found".to_owned());
+    assert_eq!(recorder.take(10).0.len(), 1);
+}
+
 /// Its transaction may have stored its number.
 #[test]
 fn change_with_a_number_has_a_row_though_too_many_were_refused() {

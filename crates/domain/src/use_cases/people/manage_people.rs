@@ -26,6 +26,8 @@ pub struct ManagePeople {
     pub clock: Arc<dyn Clock>,
     /// Provides randomness for invitations.
     pub entropy: Arc<dyn Entropy>,
+    /// The issuers of the logins that the operator has set. Others sign nobody in.
+    pub issuers: Arc<[String]>,
 }
 
 /// The one who manages.
@@ -170,7 +172,17 @@ impl ManagePeople {
         id: PersonId,
         change: &PersonChange,
     ) -> Result<Person, PersonError> {
-        let changed = self.people.change(id, by.rights(), change, self.clock.now()).await;
+        self.store(id, by.rights(), change).await
+    }
+
+    async fn store(
+        &self,
+        id: PersonId,
+        rights: ChangeRights,
+        change: &PersonChange,
+    ) -> Result<Person, PersonError> {
+        let now = self.clock.now();
+        let changed = self.people.change(id, rights, change, &self.issuers, now).await;
         self.sessions.read_anew();
         changed
     }
@@ -184,9 +196,7 @@ impl ManagePeople {
     ) -> Result<Person, PersonError> {
         let own = ChangeRights { party: Some(person.person.party), may_leave_none: false };
         let change = PersonChange { name, email, ..PersonChange::default() };
-        let changed = self.people.change(person.id, own, &change, self.clock.now()).await;
-        self.sessions.read_anew();
-        changed
+        self.store(person.id, own, &change).await
     }
 
     /// Ends the sessions of a person, but for one. Returns how many.
@@ -204,7 +214,7 @@ impl ManagePeople {
     }
 
     /// Removes a passkey of a person. An admin may take the last one of another person, who then needs another
-    /// invitation, but not the own last way to sign in.
+    /// invitation, but not the own last way to sign in, nor that of the last admin who can sign in.
     pub async fn remove_passkey(
         &self,
         by: Manager,
@@ -213,7 +223,7 @@ impl ManagePeople {
     ) -> Result<(), PersonError> {
         let is_own = matches!(by, Manager::Admin(admin) if admin.person() == id);
         let rights = ChangeRights { may_leave_none: !is_own, ..by.rights() };
-        self.people.remove_passkey(id, passkey, rights).await
+        self.people.remove_passkey(id, passkey, rights, &self.issuers).await
     }
 
     /// Removes a passkey of the person who asks, unless it is the last way to sign in.
@@ -223,7 +233,7 @@ impl ManagePeople {
         passkey: PasskeyId,
     ) -> Result<(), PersonError> {
         let own = ChangeRights { party: Some(person.person.party), may_leave_none: false };
-        self.people.remove_passkey(person.id, passkey, own).await
+        self.people.remove_passkey(person.id, passkey, own, &self.issuers).await
     }
 
     /// Erases a person for good. Returns `false` if there is none.
@@ -247,6 +257,8 @@ mod tests {
         test_support::{CountingEntropy, clock},
     };
 
+    const ISSUER: &str = "https://login.example.com";
+
     fn managing(people: MockPersonRepo, sessions: MockSessionRepo) -> ManagePeople {
         let sessions = Sessions {
             sessions: Arc::new(sessions),
@@ -260,6 +272,7 @@ mod tests {
             sessions,
             clock: clock(NOW),
             entropy: Arc::new(CountingEntropy::default()),
+            issuers: [ISSUER.to_owned()].into(),
         }
     }
 
@@ -323,8 +336,9 @@ mod tests {
     #[tokio::test]
     async fn admin_keeps_the_own_last_passkey() {
         let mut people = MockPersonRepo::new();
-        people.expect_remove_passkey().times(2).returning(|id, _, rights| {
+        people.expect_remove_passkey().times(2).returning(|id, _, rights, issuers| {
             assert_eq!(rights.may_leave_none, id != PersonId(3));
+            assert_eq!(issuers, [ISSUER]);
             Ok(())
         });
         let managing = managing(people, MockSessionRepo::new());

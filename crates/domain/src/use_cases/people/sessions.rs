@@ -60,8 +60,7 @@ impl SessionCache {
         if !listed.since.is_some_and(|since| is_fresh(since, now)) {
             // A store that fails is not asked again by every request, either.
             *listed = Listed { since: Some(now), tokens: HashSet::new() };
-            let all = sessions.list(WhichSessions::All, now).await?;
-            listed.tokens = all.into_iter().map(|session| session.session.token).collect();
+            listed.tokens = sessions.tokens(now).await?;
         }
         Ok(listed.tokens.contains(&token))
     }
@@ -131,7 +130,7 @@ impl Sessions {
             may_find = self.cache.is_listed(hash, began, &*self.sessions).await?;
         }
         if may_find {
-            caller = self.sessions.find(hash).await?.map(Arc::new);
+            caller = self.sessions.find(hash, began).await?.map(Arc::new);
             let cached = caller.clone().map(|caller| Cached { caller, since: Some(began) });
             self.cache.put(hash, cached, began);
         }
@@ -244,7 +243,7 @@ mod tests {
     #[tokio::test]
     async fn session_is_read_once_in_five_seconds_and_its_use_is_noted() {
         let mut repo = MockSessionRepo::new();
-        repo.expect_find().once().returning(|_| Ok(Some(caller())));
+        repo.expect_find().once().returning(|_, _| Ok(Some(caller())));
         let sessions = using(repo, clock(NOW));
         for _ in 0..3 {
             let found = sessions.authenticate(&token(), || true).await.unwrap().unwrap();
@@ -269,7 +268,7 @@ mod tests {
     async fn ended_session_is_read_anew_on_its_own_instance_at_once() {
         let mut repo = MockSessionRepo::new();
         let mut found = vec![None, Some(caller())];
-        repo.expect_find().times(2).returning(move |_| Ok(found.pop().unwrap()));
+        repo.expect_find().times(2).returning(move |_, _| Ok(found.pop().unwrap()));
         repo.expect_end().once().returning(|_, _, _| Ok(1));
         let sessions = using(repo, clock(NOW));
         assert!(sessions.authenticate(&token(), || true).await.unwrap().is_some());
@@ -286,7 +285,7 @@ mod tests {
         clock.expect_now().returning(move || *shown.lock().unwrap());
         let mut repo = MockSessionRepo::new();
         let mut found = vec![None, Some(caller())];
-        repo.expect_find().times(2).returning(move |_| Ok(found.pop().unwrap()));
+        repo.expect_find().times(2).returning(move |_, _| Ok(found.pop().unwrap()));
         let sessions = using(repo, Arc::new(clock));
         let last = NOW + MAX_AGE - Duration::MICROSECOND;
         for (at, is_found) in [(NOW, true), (last, true), (NOW + MAX_AGE, false)] {
@@ -300,12 +299,8 @@ mod tests {
     #[tokio::test]
     async fn throttled_address_finds_the_sessions_that_there_are_and_no_other() {
         let mut repo = MockSessionRepo::new();
-        let there = caller().session().unwrap().clone();
-        repo.expect_list().once().returning(move |which, _| {
-            assert_eq!(which, WhichSessions::All);
-            Ok(vec![there.clone()])
-        });
-        repo.expect_find().once().returning(|_| Ok(Some(caller())));
+        repo.expect_tokens().once().returning(|_| Ok([token().hash()].into()));
+        repo.expect_find().once().returning(|_, _| Ok(Some(caller())));
         let sessions = using(repo, clock(NOW));
         for _ in 0..3 {
             let guess = Token::random(&CountingEntropy::starting_at(100));
@@ -317,8 +312,8 @@ mod tests {
     #[tokio::test]
     async fn throttled_address_finds_a_session_that_begins_after_all_were_read() {
         let mut repo = MockSessionRepo::new();
-        repo.expect_list().once().returning(|_, _| Ok(vec![]));
-        repo.expect_find().once().returning(|_| Ok(Some(caller())));
+        repo.expect_tokens().once().returning(|_| Ok(HashSet::new()));
+        repo.expect_find().once().returning(|_, _| Ok(Some(caller())));
         let sessions = using(repo, clock(NOW));
         assert!(sessions.authenticate(&token(), || false).await.unwrap().is_none());
         sessions.begun(&token(), Arc::new(caller()));
@@ -328,7 +323,7 @@ mod tests {
     #[tokio::test]
     async fn idle_session_is_none_and_its_use_is_not_noted() {
         let mut repo = MockSessionRepo::new();
-        repo.expect_find().returning(|_| Ok(Some(caller())));
+        repo.expect_find().returning(|_, _| Ok(Some(caller())));
         let sessions = using(repo, clock(NOW + Duration::HOUR));
         assert!(sessions.authenticate(&token(), || true).await.unwrap().is_none());
         assert!(lock(&sessions.uses).is_empty());

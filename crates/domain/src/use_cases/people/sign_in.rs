@@ -9,9 +9,9 @@ use crate::{
     api_key::ApiKey,
     person::{
         CEREMONY_LIFETIME, Ceremony, CeremonyData, Credential, Doer, Invitation, InvitationFault,
-        NewPasskey, NewSession, Origin, PasskeyId, PendingLogin, Person, PersonId, PersonName,
-        PersonRefusal, PersonState, Purpose, Session, SessionId, SessionTerms, Token, TokenHash,
-        Way, local_path,
+        LoginAnswer, NewPasskey, NewSession, Origin, PasskeyId, PendingLogin, Person, PersonId,
+        PersonName, PersonRefusal, PersonState, Purpose, Session, SessionId, SessionTerms, Token,
+        TokenHash, Way, local_path,
     },
     ports::{
         BegunPasskey, Clock, Entropy, IdentityProvider, LoginError, NewMethod, PasskeyFault,
@@ -303,8 +303,7 @@ impl SignIn {
     pub async fn finish_login(
         &self,
         token: &Token,
-        state: &str,
-        code: &str,
+        answer: &LoginAnswer,
         before: Option<TokenHash>,
     ) -> Result<(SignedIn, String), SignInError> {
         let now = self.clock.now();
@@ -312,11 +311,11 @@ impl SignIn {
         let CeremonyData::Login { pending, return_to } = data else {
             return Err(SignInError::NoCeremony);
         };
-        if !bool::from(pending.state.as_bytes().ct_eq(state.as_bytes())) {
+        if !bool::from(pending.state.as_bytes().ct_eq(answer.state.as_bytes())) {
             return Err(SignInError::NoCeremony);
         }
         let provider = self.provider(&pending.provider)?;
-        let identity = provider.finish(&pending, code, now).await?;
+        let identity = provider.finish(&pending, answer, now).await?;
         let person = match purpose {
             Purpose::Accept(token) => {
                 self.people.accept(token, &NewMethod::Login(identity), now).await?
@@ -376,7 +375,7 @@ impl SignIn {
         (before, confirmed): (Option<TokenHash>, Option<SessionId>),
     ) -> Result<(Token, Session), SignInError> {
         let of_browser = match before {
-            Some(before) => self.sessions.find(before).await?,
+            Some(before) => self.sessions.find(before, self.clock.now()).await?,
             None => None,
         };
         let of_browser = of_browser.and_then(|caller| caller.session().map(|it| it.id));

@@ -6,12 +6,16 @@ use super::*;
 use crate::{
     api_key::ClientId,
     person::{
-        Caller, Credential, CredentialId, Holder, Identity, NewInvitation, Passkey,
+        Caller, Credential, CredentialId, Holder, Identity, LoginAnswer, NewInvitation, Passkey,
         tests::{NOW, person},
     },
     ports::{MockIdentityProvider, MockPasskeys, MockPersonRepo, MockSessionRepo},
     test_support::{CountingEntropy, clock},
 };
+
+fn answer(state: &str) -> LoginAnswer {
+    LoginAnswer { state: state.to_owned(), code: "code".to_owned(), issuer: None }
+}
 
 #[derive(Default)]
 struct Mocks {
@@ -262,7 +266,7 @@ async fn login_signs_the_person_of_its_identity_in() {
         let begun =
             sign_in.begin_login(Purpose::SignIn, "entra", "https://a.example/cb", "/console");
         let (token, state) = begun.await.unwrap();
-        let finished = sign_in.finish_login(&token, &state, "code", None).await;
+        let finished = sign_in.finish_login(&token, &answer(&state), None).await;
         match finished {
             Ok((signed_in, path)) => {
                 assert!(is_known);
@@ -299,7 +303,7 @@ async fn login_with_another_state_ends_its_ceremony() {
     let begun = sign_in.begin_login(Purpose::SignIn, "entra", "https://a.example/cb", "//evil");
     let (token, state) = begun.await.unwrap();
     for sent in ["", &state] {
-        let refused = sign_in.finish_login(&token, sent, "code", None).await;
+        let refused = sign_in.finish_login(&token, &answer(sent), None).await;
         assert!(matches!(refused, Err(SignInError::NoCeremony)));
     }
 }
@@ -338,7 +342,7 @@ async fn new_session_replaces_the_one_of_its_browser() {
     ] {
         let mut mocks = Mocks::with_ceremonies().with_login("jane");
         mocks.people.expect_by_identity().returning(|_| Ok(Some(person())));
-        mocks.sessions.expect_find().returning(move |token| {
+        mocks.sessions.expect_find().returning(move |token, _| {
             assert!(token == before);
             let session = NewSession {
                 token,
@@ -361,6 +365,6 @@ async fn new_session_replaces_the_one_of_its_browser() {
         let confirm = Purpose::Confirm(person().id, SessionId(1));
         let begun = sign_in.begin_login(confirm, "entra", "https://a.example/cb", "/console");
         let (token, state) = begun.await.unwrap();
-        sign_in.finish_login(&token, &state, "code", sent).await.unwrap();
+        sign_in.finish_login(&token, &answer(&state), sent).await.unwrap();
     }
 }

@@ -58,7 +58,7 @@ async fn invitation_that_cannot_be_accepted_says_what_to_do() {
     run(&console.app.wiring, &["people", "disable", "1"]);
     run(&console.app.wiring, &["people", "invite-again", "2"]);
     for (link, words) in [
-        (first.as_str(), "This invitation was withdrawn."),
+        (first.as_str(), "Your access is disabled."),
         (&withdrawn, "use the newest link, or ask for another"),
         ("#invite=AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", "This link is not complete."),
         ("#invite=%20cut", "This link is not complete."),

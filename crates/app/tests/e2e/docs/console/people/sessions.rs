@@ -116,7 +116,7 @@ async fn admin_confirms_a_change_and_ends_the_access_of_a_leaver() {
     console.browser = ann;
     console.press_button("Disable: Ann Roe").await;
     console.browser.click("dialog button.danger").await;
-    console.browser.shows("You are the last admin.").await;
+    console.browser.shows("This is the last admin who can sign in.").await;
     console.press_button("Enable: Bob Poe").await;
     console.browser.shows("Bob Poe may sign in again.").await;
     assert_eq!(console.complaints().await, Vec::<String>::new());
@@ -185,6 +185,34 @@ async fn key_signs_in_and_nothing_of_it_stays() {
     assert!(!nav.contains("People") && !nav.contains("Keys"), "{nav}");
     console.browser.run("location.reload()", &[]).await;
     console.browser.text("nav").await;
+}
+
+/// A mail leads to the page from another site. The page itself sends the cookie, which is `SameSite=Strict`.
+#[tokio::test(flavor = "multi_thread")]
+async fn link_of_a_mail_shares_the_session() {
+    let console = Console::as_admin(&[]).await;
+    let port = console.app.address.port();
+    console.browser.open(&format!("http://127.0.0.1:{port}/docs")).await;
+    let link = format!("http://localhost:{port}/console#/account");
+    let follow = "const link = document.createElement('a');
+        link.href = arguments[0];
+        document.body.append(link);
+        link.click();";
+    console.browser.run(follow, &[&link]).await;
+    console.browser.shows("Ann Roe").await;
+    console.browser.lacks(".ways").await;
+}
+
+/// A sign-in reads two things at once.
+#[tokio::test(flavor = "multi_thread")]
+async fn page_waits_where_reads_are_scarce() {
+    let flags = ["--reads-rate-per-second=1", "--reads-rate-burst=1"];
+    let console = Console::as_admin(&flags).await;
+    console.press_button("Sign out").await;
+    console.use_passkey().await;
+    console.visit("#/account").await;
+    console.browser.shows("Ann Roe").await;
+    console.browser.lacks(".problem").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
