@@ -30,7 +30,7 @@ macro_rules! file {
 }
 
 /// Every file of the console, the page first.
-pub(crate) static FILES: [StaticFile; 62] = [
+pub(crate) static FILES: [StaticFile; 63] = [
     file!("/console", "text/html; charset=utf-8", "/console/index.html"),
     file!("/console/console.css", "text/css; charset=utf-8"),
     file!("/console/form.css", "text/css; charset=utf-8"),
