@@ -210,8 +210,8 @@ async fn changes_of_a_locked_order_do_not_hold_up_those_of_other_clients() {
     let watcher = outsider(&database).await;
     until("a change waits", async || sessions(&watcher).await.1 > 0).await;
 
-    let changed = store.update(&OrderUpdate { owner: other, ..signed(free) }).await.unwrap();
-    assert!(changed.is_some());
+    let of_free = OrderUpdate { owner: other, ..signed(free) };
+    assert!(store.update(&of_free).await.unwrap().is_some());
     let key = key_of(&document());
     assert!(store.record_for(other.party, free, &[key], NOW).await.unwrap());
 

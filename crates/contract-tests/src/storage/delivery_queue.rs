@@ -303,11 +303,11 @@ pub async fn retried_mail_tells_its_order_as_it_is(storage: &Storage) {
         assert_eq!(storage.queue.retry(mail.id, later).await.unwrap(), Retried::Due);
     }
     let now = read().await;
-    let leaves = |Lease { delivery, .. }: Lease| {
+    let told = |Lease { delivery, .. }: Lease| {
         let NewDelivery { subject, content, .. } = delivery.task;
         (subject, subject.is_true_of(content.as_ref(), delivery.created_at, &now))
     };
-    let leases = lease(storage, later, 10).await.into_iter().map(leaves);
+    let leases = lease(storage, later, 10).await.into_iter().map(told);
     let expected = [(MailSubject::Confirmed, false), (MailSubject::Changed, true)];
     assert_eq!(leases.collect::<Vec<_>>(), expected);
 }

@@ -73,18 +73,17 @@ async fn until(what: &str, mut condition: impl FnMut() -> bool) {
 /// Runs a program that succeeds. Its errors are in the output of the test. One that does not end is killed.
 async fn succeed(what: &str, mut program: Command) {
     let mut child = program.stdout(Stdio::null()).spawn().unwrap();
-    let mut status = None;
     let ended = async {
-        while status.is_none() {
+        while child.try_wait().unwrap().is_none() {
             sleep(Duration::from_millis(10)).await;
-            status = child.try_wait().unwrap();
         }
     };
-    if timeout(LIMIT, ended).await.is_err() {
+    let has_ended = timeout(LIMIT, ended).await.is_ok();
+    if !has_ended {
         child.kill().unwrap();
-        child.wait().unwrap();
     }
-    assert!(status.is_some_and(|status| status.success()), "waited for {what}: {status:?}");
+    let status = child.wait().unwrap();
+    assert!(has_ended && status.success(), "waited {LIMIT:?} for {what}: {status}");
 }
 
 /// What the clients of the two instances know.

@@ -146,10 +146,10 @@ fn images(file: &Path) -> Vec<String> {
 fn images_have_digests_but_for_those_that_the_guide_names() {
     let mut sources = vec![root().join("Dockerfile"), root().join("compose.yaml")];
     sources.extend(files(".github/workflows", ".yml"));
-    let named: Vec<String> = sources.iter().flat_map(|source| images(source)).collect();
-    assert!(named.len() > 5, "{named:?}");
+    let images: Vec<String> = sources.iter().flat_map(|source| images(source)).collect();
+    assert!(images.len() > 5, "{images:?}");
     let pinned = |image: &&String| image.contains("@sha256:");
-    let (with, without): (Vec<_>, Vec<_>) = named.iter().partition(pinned);
+    let (with, without): (Vec<_>, Vec<_>) = images.iter().partition(pinned);
     for image in with {
         let (_, digest) = image.split_once("@sha256:").unwrap();
         assert!(

@@ -104,8 +104,8 @@ async fn instances_whose_clocks_differ_send_each_webhook_once() {
         receiver.answer();
         let pending = "SELECT count(*) FROM webhook_deliveries WHERE delivered_at IS NULL";
         eventually(|| first.wiring.lines(pending) == ["0"]).await;
-        let received: Vec<_> = receiver.received().into_values().collect();
-        assert_eq!(received, [1, 1], "{off}");
+        let attempts: Vec<_> = receiver.received().into_values().collect();
+        assert_eq!(attempts, [1, 1], "{off}");
     }
 }
 

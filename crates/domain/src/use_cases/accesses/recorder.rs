@@ -205,13 +205,13 @@ impl AccessRecorder {
         };
         let now = self.clock.now();
         let mut state = self.lock();
-        let refused = &mut state.refused;
-        let is_one_too_many = refused.len() >= MAX_REFUSED && !refused.contains_key(&refuser);
+        let counts = &mut state.refused;
+        let is_one_too_many = counts.len() >= MAX_REFUSED && !counts.contains_key(&refuser);
         let refuser = match refuser {
             Refuser::Site(_) if is_one_too_many => Refuser::Strangers,
             refuser => refuser,
         };
-        let theirs = refused.entry(refuser).or_insert_with(|| Refused::since(now, actor.clone()));
+        let theirs = counts.entry(refuser).or_insert_with(|| Refused::since(now, actor.clone()));
         theirs.adds_row(refuser.rows(), now)
     }
 
