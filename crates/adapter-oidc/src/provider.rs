@@ -54,7 +54,7 @@ enum BadAnswer {
     NoIssuer,
 }
 
-/// Checks who has answered (RFC 9207, section 2.4): an attacker's provider may have led the browser to this one.
+/// Checks the issuer of an answer (RFC 9207, section 2.4): an attacker's provider may have led the browser to this one.
 fn check_issuer(named: Option<&str>, own: &str, is_always_named: bool) -> Result<(), BadAnswer> {
     match named {
         Some(named) if named != own => Err(BadAnswer::OtherIssuer),

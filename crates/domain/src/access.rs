@@ -349,8 +349,8 @@ pub const GRANTED: [&str; 2] = [DONE, NOT_MODIFIED];
 /// Outcome: the row counts requests.
 pub const COUNTED: &str = "counted";
 
-/// Maximum number of rows of refused requests that a key adds in [`REFUSED_WINDOW`], in each run. Rows of the kind
-/// [`AccessKind::Refused`] count the others: a stranger who asks for orders without end fills no database.
+/// Maximum number of rows of refused requests that a key, a person, or all further strangers add in [`REFUSED_WINDOW`],
+/// in each run. Rows of the kind [`AccessKind::Refused`] count the others: a stranger who asks for orders without end fills no database.
 pub const REFUSED_ROWS: u32 = 1_000;
 
 /// The same for strangers of one site, so that an attacker hides no refusals of others.
@@ -373,7 +373,7 @@ pub fn network_of(address: IpAddr, bits: u32) -> IpAddr {
     }
 }
 
-/// The time in which the refused requests of a key are counted.
+/// The time in which the refused requests of a key, a person or a site are counted.
 pub const REFUSED_WINDOW: Duration = Duration::HOUR;
 
 /// Outcome: the request was dropped, because the client disconnected or the service stopped.

@@ -96,9 +96,14 @@ impl PersonName {
     }
 }
 
-/// Upper case alone tells that `ß` and `SS` are the same letters.
+/// Upper case alone tells that `ß` and `SS` are the same letters. Some signs look like a blank, or like nothing.
 fn folded(name: &str) -> String {
-    let upper = name.nfkc().flat_map(char::to_lowercase).flat_map(char::to_uppercase);
+    let seen = name.nfkc().filter_map(|c| match c {
+        '\u{115f}' | '\u{1160}' | '\u{2800}' => Some(' '),
+        '\u{180b}'..='\u{180f}' | '\u{fe00}'..='\u{fe0f}' | '\u{e0100}'..='\u{e01ef}' => None,
+        c => Some(c),
+    });
+    let upper = seen.flat_map(char::to_lowercase).flat_map(char::to_uppercase);
     let letters: String = upper.flat_map(char::to_lowercase).nfkc().collect();
     letters.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -420,6 +425,9 @@ pub(crate) mod tests {
             "Zo\u{eb}  Strau\u{df}",
             "Zo\u{eb}\u{a0}Strau\u{df}",
             "\u{ff3a}o\u{eb} Strau\u{df}",
+            "Zo\u{eb}\u{fe0f} Strau\u{df}",
+            "Zo\u{eb} Strau\u{df}\u{3164}",
+            "Zo\u{eb}\u{2800}Strau\u{df}",
             "Former User",
         ] {
             let by = |operator| named(name).decide(&person(), &others, 1, operator, NOW);

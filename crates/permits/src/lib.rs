@@ -1,4 +1,4 @@
-//! Permits for what calls hold at the same time. A permit is free again when it is dropped.
+//! Permits, of which calls hold some at the same time. A permit is free again when it is dropped.
 
 use std::{
     collections::HashMap,

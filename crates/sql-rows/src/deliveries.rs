@@ -248,8 +248,9 @@ pub fn listed_mails(failed: bool) -> _ {
         .order((deliveries::created_at, deliveries::id))
 }
 
-/// The numbers of events and of those that are put off, with an order of theirs; of mails that wait, of those of them above the limit of their recipients, and of
-/// mails that failed for good; the oldest of those that wait for a worker or the relay; and the latest attempt of all.
+/// The numbers of events and of those that are put off, with an order of theirs; of mails that wait, of those of them
+/// above the limit of their recipients, and of mails that failed for good; the oldest of those that wait for a worker
+/// or the relay; and the latest attempt of all.
 pub const MAIL_STATS: &str = "SELECT (SELECT count(*) FROM events), \
     (SELECT count(*) FROM events WHERE retry_at IS NOT NULL), \
     (SELECT min(order_id) FROM events WHERE retry_at IS NOT NULL), \

@@ -39,7 +39,7 @@ impl Preconditions {
         }
     }
 
-    /// Checks the preconditions of a change of what is there, but has no versions: `*` names it, and no tag does. A
+    /// Checks the preconditions of a change of a thing that is there, but has no versions: `*` names it, and no tag does. A
     /// date compares with none, so it is ignored (section 13.1.4).
     pub(crate) fn check_without_versions(&self) -> Result<(), Problem> {
         let Precondition { expected, excluded, .. } = self.of_versions(|_| None::<()>);
@@ -72,7 +72,7 @@ pub(crate) fn nothing_to_match() -> Problem {
     Problem::new(ProblemCode::PreconditionFailed, detail)
 }
 
-/// Reports a change of a version, where there are none, or of what must not be there.
+/// Reports a change of a version, where there are none, or of a thing that must not be there.
 pub(crate) fn without_versions() -> Problem {
     let detail = "A precondition is false, so nothing was done: If-Match names a version, and there are none here, \
                   or If-None-Match excludes what is there. Send the request without it.";

@@ -40,7 +40,7 @@ fn every_parameter_is_read() {
         &created_before=2026-11-21T14:00:00.5%2B01:00&limit=100&starting_after=7\
         &order_status=new,on%20hold,NEW,en+route&signing_date_from=2026-12-01\
         &signing_date_to=2026-12-01&updated_after=2026-11-21T12:00:00.0000000%2B0000&search=%20%C3%89tienne\
-        &signing_service_id=42&notary=O%E2%80%99B&attention=no_result,unassigned\
+        &signing_service_id=42&notary=%C3%93B.&attention=no_result,unassigned\
         &order_by=appointment&at=2026-12-01T20:30:00.000001Z";
     let status = |text: &str| OrderStatus::named(text.to_owned()).unwrap();
     assert_eq!(

@@ -20,7 +20,7 @@ impl From<OrderError> for Problem {
             OrderError::Rejected(rejection) => rejected(rejection),
             OrderError::Forbidden => Self::challenge(
                 ProblemCode::Forbidden,
-                "The API key may not create, change, extend or cancel orders of this signing service.",
+                "Orders are limited to another signing service here. The operator sets the limit.",
                 r#", error="insufficient_scope""#,
             ),
             OrderError::Duplicate { retry_after } => {

@@ -138,7 +138,7 @@ pub(super) fn facts(notification: &Notification) -> Result<Vec<Fact>, Format> {
         text("File number", Some(order.file_number.as_str().to_owned())),
         text("Client", stored.names.client.clone().filter(|_| is_for_service)),
         text("Signing service", Some(service).filter(|_| !is_for_service)),
-        ("Notary", notary(stored)),
+        ("Notary", notary(notification)),
         text(ZONE, Some(zone(&order.appointment)?)),
         (PROPERTY, vec![property]),
     ];
@@ -161,8 +161,11 @@ fn fact((label, parts): Parts) -> Option<Fact> {
     (!parts.is_empty()).then_some(Fact { label, parts })
 }
 
-/// Returns who the notary is, as far as that is known.
-fn notary(order: &StoredOrder) -> Vec<Option<Part>> {
+/// Returns the notary, as far as it is known. News of a status does not name a later one.
+fn notary(Notification { order, content, .. }: &Notification) -> Vec<Option<Part>> {
+    if matches!(content, Some(MailContent::Notary(then)) if !then.is_of(order)) {
+        return Vec::new();
+    }
     let number = order.notary_id.map(|number| number.to_string());
     let Some(Notary { name, phone, email }) = &order.notary else {
         return vec![number.map(Part::text)];

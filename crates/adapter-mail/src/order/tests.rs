@@ -9,7 +9,8 @@ use domain::{
     document::StoredDocument,
     order::{
         Actor, ChangeKind, Contact, EmailAddress, OrderChange, OrderStatus, SigningServiceId,
-        event::NoteThen, record::OrderColumns,
+        event::{NotaryThen, NoteThen},
+        record::OrderColumns,
     },
     signing_service::SigningService,
 };
@@ -766,6 +767,21 @@ fn new_order_asks_for_no_notary_that_it_has() {
     assert!(asks(&mail));
     mail.order.notary_id = Some(7);
     assert!(!asks(&mail));
+}
+
+#[test]
+fn news_of_a_status_names_no_later_notary() {
+    let then = NotaryThen { notary_id: Some(7), notary: None };
+    let mut mail = Notification {
+        subject: MailSubject::Confirmed,
+        content: Some(MailContent::Notary(then)),
+        ..notification()
+    };
+    let names = |mail: &Notification| unwrapped(&bodies(&raw(mail)).0).contains("Notary");
+    mail.order.notary_id = Some(7);
+    assert!(names(&mail));
+    mail.order.notary_id = Some(8);
+    assert!(!names(&mail));
 }
 
 #[test]

@@ -19,7 +19,7 @@ use sql_rows::{
         DeliveryRow, MAIL_STATS, RetriedDelivery, UnsuccessfulAttempt, far_mails, listed_mails,
         mail_stats, retried, unleased_mail,
     },
-    instant::farthest,
+    instant::{farthest, farthest_due},
     order_recipients::{RecipientRow, recipients_of},
     recipient_mails::{REMOVED_COUNTS, counted_hours},
     row_limit,
@@ -131,7 +131,10 @@ impl DeliveryQueue for PostgresStore {
             let far = far_mails(now).limit(row_limit(limit));
             let far: Vec<i64> = far.get_results(connection).await?;
             let far = locks::lock_free(connection, "deliveries", far).await?;
-            let far = deliveries::table.filter(deliveries::id.eq_any(far));
+            // Another instance may have brought one forward and postponed it meanwhile.
+            let far = deliveries::table
+                .filter(deliveries::id.eq_any(far))
+                .filter(deliveries::due_at.gt(farthest_due(Utc(now))));
             let forward = diesel::update(far).set(deliveries::due_at.eq(Utc(now)));
             Ok(forward.execute(connection).await?)
         };

@@ -23,6 +23,7 @@ use sql_rows::{
         LookedAt, loaded_orders, newest_orders, oldest_events, oldest_mails, oldest_webhooks,
         scopes_of_keys, unknown_key_events,
     },
+    instant::farthest_due,
     orders::KeptOrderRow,
     row_limit,
     schema::{webhook_deliveries, webhook_endpoints},
@@ -235,7 +236,10 @@ async fn bring_forward(
     endpoints.extend(idle);
     wake(connection, &endpoints, Utc(now)).await?;
     let far = locks::lock_free(connection, "webhook_deliveries", far).await?;
-    let far = webhook_deliveries::table.filter(webhook_deliveries::id.eq_any(far));
+    // Another instance may have brought one forward and postponed it meanwhile.
+    let far = webhook_deliveries::table
+        .filter(webhook_deliveries::id.eq_any(far))
+        .filter(webhook_deliveries::due_at.gt(farthest_due(Utc(now))));
     let forward = diesel::update(far).set(webhook_deliveries::due_at.eq(Utc(now)));
     Ok(forward.execute(connection).await?)
 }

@@ -251,7 +251,7 @@ pub struct NotaryThen {
 
 impl NotaryThen {
     /// Returns whether the order still has this notary.
-    pub(crate) fn is_of(&self, order: &StoredOrder) -> bool {
+    pub fn is_of(&self, order: &StoredOrder) -> bool {
         self.notary_id == order.notary_id && self.notary == order.notary
     }
 }

@@ -372,18 +372,12 @@ mod tests {
             ("coSignerPhone", "972.555.0236 ext. 5"),
             ("fileNumber", "REFI-7"),
             ("propertyAddress", "9 Elm St"),
-            ("zipcode", "75023-4567"),
+            ("zipcode", "75023"),
         ]);
         assert!(!searched_text(&elsewhere).contains('1'), "nothing else has the country code");
-        for text in [
-            "+1 (972) 555-0234",
-            "972.555.0236 ext. 5",
-            "(972) 555-0236 x5",
-            "75023",
-            "75023-4567",
-            "75023 4567",
-            "#refi-7",
-        ] {
+        for text in
+            ["+1 (972) 555-0234", "972.555.0236 ext. 5", "(972) 555-0236 x5", "75023", "#refi-7"]
+        {
             assert!(finds(&elsewhere, text), "{text}");
         }
         assert!(!finds(&elsewhere, "(972) 555-0236 x88"));

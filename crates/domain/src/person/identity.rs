@@ -34,7 +34,7 @@ pub struct PendingLogin {
     pub is_again: bool,
 }
 
-/// What a provider has sent along to the browser (OpenID Connect Core, 3.1.2.5).
+/// The answer of a provider, which the browser brings (OpenID Connect Core, 3.1.2.5).
 #[derive(Clone, PartialEq, Eq)]
 pub struct LoginAnswer {
     /// The `state` of the login.

@@ -24,8 +24,8 @@ pub enum OrderError {
     /// The request is not valid.
     #[error("the request is not valid")]
     Rejected(Rejection),
-    /// The API key is bound to another signing service.
-    #[error("the key is bound to another signing service")]
+    /// The caller is limited to another signing service.
+    #[error("the caller is limited to another signing service")]
     Forbidden,
     /// An order within the duplicate window has the file number.
     #[error("an order within the duplicate window has the file number")]

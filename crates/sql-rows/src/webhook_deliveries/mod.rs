@@ -298,13 +298,18 @@ pub fn due_of(endpoint: i64, now: Utc) -> _ {
         .select(webhook_deliveries::id)
 }
 
-/// Selects the pending deliveries that wait longer than any delay, with their endpoints.
+/// Selects the pending deliveries that wait longer than any delay, with their endpoints. The index begins with the
+/// endpoint.
 #[auto_type(no_type_alias)]
 pub fn far_webhooks(now: OffsetDateTime) -> _ {
     let farthest: Utc = farthest_due(Utc(now));
     let waits: is_waiting = is_waiting();
     webhook_deliveries::table
         .filter(waits)
+        .filter(
+            webhook_deliveries::endpoint_id
+                .eq_any(webhook_endpoints::table.select(webhook_endpoints::id)),
+        )
         .filter(webhook_deliveries::due_at.gt(farthest))
         .select((webhook_deliveries::id, webhook_deliveries::endpoint_id))
 }

@@ -1,4 +1,4 @@
-// Actions of a view: each is done, and the view shows what is there then, or what went wrong.
+// Actions of a view: each is done, and the view shows the new state, or the problem.
 
 import { problem } from "./api.js";
 import { showErrors } from "./controls.js";
@@ -6,7 +6,7 @@ import { fill } from "./dom.js";
 import { toast } from "./toast.js";
 
 /**
- * Returns a function that does something, says `done`, and then calls `show`. What goes wrong stands at `place`, or at
+ * Returns a function that does something, says `done`, and then calls `show`. A problem stands at `place`, or at
  * the fields of `form` if each error has one. It returns whether all went well. `list` loses its text "Loading…" if
  * nothing was ever shown in it.
  */

@@ -218,7 +218,8 @@ export const RIGHTS = {
 };
 
 const wait = (seconds) =>
-  seconds ? `Try again in ${seconds} ${seconds === 1 ? "second" : "seconds"}.` : "Try again in a moment.";
+  seconds > 7200 ? `Try again in ${Math.ceil(seconds / 3600)} hours.`
+  : seconds ? `Try again in ${seconds} ${seconds === 1 ? "second" : "seconds"}.` : "Try again in a moment.";
 
 /** The sentence for a problem, by its code, or else by its status. */
 const SENTENCES = {
@@ -323,7 +324,10 @@ const SENTENCES = {
     "now. Your entries stay: look at both, then try again.",
   413: () => "This is too large. Send smaller or fewer files, or shorten the texts.",
   422: () => "The content changed after it was sent. Send it again.",
-  429: ({ retryAfter }) => `Too many requests${session.terms && !session.person ? " with this key" : ""}. ${wait(retryAfter)}`,
+  429: ({ retryAfter, policies = [] }) =>
+    policies.includes("issued-keys")
+      ? `Your office has made as many keys as it may within a day. ${wait(retryAfter)}`
+      : `Too many requests${session.terms && !session.person ? " with this key" : ""}. ${wait(retryAfter)}`,
   501: () => "Webhooks are not set up here (--secrets-key). Ask your administrator.",
   503: ({ retryAfter }) =>
     `The service is busy, or a part of it is down. Your entries stay here. ${wait(retryAfter)}`,
@@ -349,6 +353,7 @@ export class Failure extends Error {
       code: body?.code,
       detail: body?.detail,
       errors: body?.errors,
+      policies: body?.["violated-policies"],
       requestId: body?.request_id,
       retryAfter: Number(headers.get("retry-after")) || 0,
       scope: /scope="([^"]*)"/.exec(challenge)?.[1],

@@ -94,14 +94,14 @@ problem_codes! {
     MethodInUse = CONFLICT, "method_in_use", "The passkey or login belongs to another person";
     /// The person has as many passkeys as they can have.
     TooManyPasskeys = CONFLICT, "too_many_passkeys", "Too many passkeys";
-    /// The side has as many open invitations as it may.
-    TooManyInvitations = CONFLICT, "too_many_invitations", "Too many open invitations";
+    /// The side has too many open invitations, or the admin has issued too many within a day.
+    TooManyInvitations = CONFLICT, "too_many_invitations", "Too many invitations";
     /// The key is revoked or expired.
     KeyNotValid = CONFLICT, "key_not_valid", "The key is not valid";
     /// The identity provider does not answer.
     ProviderUnavailable = SERVICE_UNAVAILABLE, "provider_unavailable",
         "The identity provider is unavailable";
-    /// The key is bound to another signing service, or lacks a scope.
+    /// The caller is limited to another signing service, or the key lacks a scope.
     Forbidden = FORBIDDEN, "forbidden", "The API key does not permit this request";
     /// The path does not exist, or the client has no such order, document, webhook or delivery.
     NotFound = NOT_FOUND, "not_found", "Not found";

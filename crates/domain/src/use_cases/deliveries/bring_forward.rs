@@ -38,7 +38,9 @@ pub struct BringForward {
 impl BringForward {
     async fn bring_forward(&self) -> Result<BroughtForward, StoreError> {
         // A clock that is behind by days takes each delay for too long.
-        let Some(now) = self.clock.now_to_lease() else { return Ok(BroughtForward::default()) };
+        let (Some(now), Some(_)) = (self.clock.now_to_lease(), self.clock.now_to_erase()) else {
+            return Ok(BroughtForward::default());
+        };
         let mails = self.mails.bring_forward(now, BATCH).await?;
         let webhooks = self.webhooks.bring_forward(now, BATCH).await?;
         Ok(BroughtForward { mails, webhooks })
@@ -94,7 +96,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_is_brought_forward_while_nothing_is_leased() {
+    async fn nothing_is_brought_forward_while_a_clock_is_in_doubt() {
         let (mails, webhooks) = (MockDeliveryQueue::new(), MockWebhookQueue::new());
         let mut worker = BringForward {
             mails: Arc::new(mails),

@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Number of keys of a side that may be issued within a day before its admins issue no more. Every instance may have to
-/// know all keys, and a key is never removed.
+/// know all keys, and a key is never removed. Requests at once may exceed it by their number.
 const ISSUED_A_DAY: usize = 100;
 
 /// Manages the keys of one side, for its admins. What an operator alone may say of a key stays out: its rates, its
