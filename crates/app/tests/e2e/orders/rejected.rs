@@ -107,10 +107,14 @@ async fn mail_about_rejected_requests_is_sent_again_when_the_relay_is_back(kind:
     problem(client.create(&renamed("F-1")).await, 400, "validation_failed").await;
     stored(&app, 1).await;
     app.clock.advance(Duration::seconds(31));
-    // The attempt at 12:00:31 has failed when the next one is due a minute later, not an hour.
-    let next = "SELECT next_rejected_mail_at FROM api_keys WHERE next_rejected_mail_at IS NOT NULL";
-    eventually(|| app.wiring.lines(next).concat().contains(":01:31")).await;
+    let tried = "SELECT count(*) FROM api_keys WHERE next_rejected_mail_at IS NOT NULL";
+    eventually(|| app.wiring.lines(tried) == ["1"]).await;
     app.wiring.mend_mail();
-    app.clock.advance(Duration::minutes(2));
+    // The attempt may still be going on, and the next one is due a minute after its failure.
+    let is_mailed = || {
+        app.clock.advance(Duration::seconds(2));
+        !app.wiring.mails().is_empty()
+    };
+    eventually(is_mailed).await;
     app.mails(1).await;
 }

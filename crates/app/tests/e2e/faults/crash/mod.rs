@@ -174,6 +174,7 @@ pub async fn assert_consistent(wiring: Wiring, responses: &Responses) -> TestApp
     responses.settle().await;
     // Requests that failed while they settled may have left objects; these are swept as well.
     app.clock.advance(time::Duration::hours(2));
+    app.store_a_use().await;
     let app = app.restart(FLAGS).await;
     let deadline = Instant::now() + DELIVERY_TIMEOUT;
     while app.pending_mails() + app.rows("uploads") > 0 {
