@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use domain::{
-    api_key::Party,
+    api_key::{ApiKeyId, Party},
     order::EmailAddress,
     person::{
         Ceremony, CeremonyData, Credential, CredentialId, Doer, Identity, NewInvitation,
@@ -114,6 +114,9 @@ pub async fn call_people<S: PersonRepo + SessionRepo>(store: &S) {
     let session = new_session(id, NOW);
     let stored = SessionRepo::add(store, &session, None).await.unwrap().unwrap();
     SessionRepo::find(store, session.token, NOW).await.unwrap().unwrap();
+    let of_key = Doer::Key(ApiKeyId(1));
+    let of_key = NewSession { doer: of_key, way: Way::Key, token: token(), ..new_session(id, NOW) };
+    SessionRepo::add(store, &of_key, None).await.unwrap();
     assert!(store.tokens(NOW).await.unwrap().contains(&session.token));
     for which in [WhichSessions::One(stored.id), WhichSessions::OfPerson(id), WhichSessions::All] {
         SessionRepo::list(store, which, NOW).await.unwrap();
