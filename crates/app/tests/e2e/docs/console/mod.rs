@@ -127,8 +127,12 @@ impl Console {
 
     /// Opens a view of the menu.
     async fn view(&self, name: &str) {
-        self.browser.click(&format!("nav a[href='#/{name}']")).await;
-        self.browser.text("h1").await;
+        let link = format!("nav a[href='#/{name}']");
+        self.browser.click(&link).await;
+        // A view with entries asks before it is left.
+        let script = "const shown = document.querySelector(arguments[0]) ?? document.querySelector('dialog[open]');
+            return shown && true;";
+        self.browser.wait_for(script, &format!("{link}[aria-current]")).await;
     }
 
     /// Presses the button with a label, when the page is not busy with what it did before.
