@@ -198,7 +198,8 @@ fn settle_statement() -> String {
 }
 
 /// Counts mails, and remembers the recipients of those that may leave. Removes the mails that these tell, and counts of
-/// past hours. Passes over locked orders: their state is about to change, and an erasure would leave the addresses.
+/// past hours. Passes over locked orders: their state is about to change, and an erasure would leave the addresses. A
+/// join with the table was planned while the table was small, and read it whole for each mail ever after.
 fn begin_statement() -> String {
     format!(
         "WITH mail AS (\
@@ -239,12 +240,15 @@ fn begin_statement() -> String {
             SELECT * FROM begun \
             WHERE is_current AND ($3 = 0 OR mail_of_hour IS NULL OR mail_of_hour <= $3)\
         ), told AS (\
-            SELECT d.id FROM leaving JOIN deliveries AS d ON d.order_id = leaving.order_id \
-                AND lower(d.recipient) = lower(leaving.recipient) AND d.to_service = leaving.to_service \
-            WHERE leaving.changes_told_at IS NOT NULL AND leaving.unknown_outcomes = 0 \
-                AND d.subject = '{changed}' AND d.leased_until IS NULL AND d.failed_at IS NULL \
-                AND (leaving.subject <> '{changed}' OR d.id > leaving.id) \
-            FOR UPDATE OF d SKIP LOCKED\
+            SELECT id FROM deliveries AS d \
+            WHERE order_id = ANY (ARRAY(SELECT order_id FROM leaving \
+                    WHERE changes_told_at IS NOT NULL AND unknown_outcomes = 0)) \
+                AND subject = '{changed}' AND leased_until IS NULL AND failed_at IS NULL \
+                AND EXISTS (SELECT FROM leaving AS l WHERE l.order_id = d.order_id \
+                    AND lower(l.recipient) = lower(d.recipient) AND l.to_service = d.to_service \
+                    AND l.changes_told_at IS NOT NULL AND l.unknown_outcomes = 0 \
+                    AND (l.subject <> '{changed}' OR d.id > l.id)) \
+            FOR UPDATE SKIP LOCKED\
         ), removed_told AS (\
             DELETE FROM deliveries WHERE id = ANY (ARRAY(SELECT id FROM told))\
         ), remembered AS (\
