@@ -22,7 +22,7 @@ use sql_rows::migrations::{
 use crate::{ConnectError, connect::Server};
 
 /// The migrations, oldest first: a version, and its statements.
-const MIGRATIONS: [(&str, &str); 16] = [
+const MIGRATIONS: [(&str, &str); 18] = [
     ("20261129100000", include_str!("../../../migrations/postgres/20261129100000_create/up.sql")),
     (
         "20261129140000",
@@ -63,6 +63,11 @@ const MIGRATIONS: [(&str, &str); 16] = [
         "20261130900000",
         include_str!("../../../migrations/postgres/20261130900000_old_values/up.sql"),
     ),
+    ("20261201100000", include_str!("../../../migrations/postgres/20261201100000_indexes/up.sql")),
+    (
+        "20261201200000",
+        include_str!("../../../migrations/postgres/20261201200000_other_programs/up.sql"),
+    ),
 ];
 
 /// Makes instances that start at once in one schema migrate one after the other. The number is `nota`
@@ -74,12 +79,13 @@ const LOCK: &str = "SET LOCAL lock_timeout = '60s'; \
 /// The triggers that an incomplete restore may lose. No statement fails without them, but documents lose
 /// their objects, keys create two orders, changes leave no event and no entry in the feed, and erasures leave old
 /// values.
-const TRIGGERS: [(&str, &str); 12] = [
+const TRIGGERS: [(&str, &str); 13] = [
     ("documents", "documents_adopt_uploads"),
     ("events", "events_feed"),
     ("order_changes", "order_changes_feed"),
     ("order_notes", "order_notes_feed"),
     ("orders", "orders_announce"),
+    ("orders", "orders_erase_day_start"),
     ("orders", "orders_erase_old_values"),
     ("orders", "orders_feed_erasure"),
     ("orders", "orders_refuse_drawn"),

@@ -21,13 +21,14 @@ pub(crate) const MIGRATIONS: EmbeddedMigrations = embed_migrations!("../../migra
 
 /// The triggers without which changes have no history, no event and no place in the feed, and erasures leave old
 /// values. No statement fails then.
-const TRIGGERS: [&str; 7] = [
+const TRIGGERS: [&str; 8] = [
     ORDER_CHANGE,
     "order_feed_number",
     "order_changes_feed",
     "order_notes_feed",
     "events_feed",
     "orders_feed_erasure",
+    "orders_erase_day_start",
     "orders_erase_old_values",
 ];
 

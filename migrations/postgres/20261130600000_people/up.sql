@@ -89,12 +89,6 @@ CREATE TABLE sessions (
 -- Serves: the sessions of a person (WHERE person_id = ?).
 CREATE INDEX sessions_person ON sessions (person_id);
 
--- Serves: the keys of a client (WHERE client_id = ?), which bind its people.
-CREATE INDEX api_keys_client ON api_keys (client_id);
-
--- Serves: the sessions of a key (WHERE api_key_id = ?).
-CREATE INDEX sessions_key ON sessions (api_key_id);
-
 -- Serves: the removal of old sessions (WHERE expires_at < ?).
 CREATE INDEX sessions_expiry ON sessions (expires_at);
 

@@ -26,22 +26,11 @@ BEGIN
 END
 $$;
 
--- Names what an operator can cause, too: sessions that draw ahead, and a restore of rows alone.
 CREATE FUNCTION refuse_drawn_identifier() RETURNS trigger LANGUAGE plpgsql AS $$
-DECLARE
-    ahead bigint := (SELECT seqcache FROM pg_sequence WHERE seqrelid = to_regclass('orders_id_seq'));
 BEGIN
-    IF ahead > 1 THEN
-        RAISE EXCEPTION USING ERRCODE = 'check_violation',
-            MESSAGE = format('the sequence orders_id_seq has CACHE %s, '
-                'so sessions draw identifiers of orders before their INSERT', ahead),
-            HINT = 'Run ALTER SEQUENCE orders_id_seq CACHE 1.';
-    END IF;
     RAISE EXCEPTION USING ERRCODE = 'check_violation',
-        MESSAGE = format('the identifier %s of an order is not above %s, which was drawn before its INSERT',
-            NEW.id, current_setting('notary_orders.last_order')),
-        HINT = 'A program leaves the column id out: INSERT ... RETURNING id returns it. '
-            'A restore of rows alone needs pg_restore --data-only --disable-triggers.';
+        MESSAGE = 'the identifier of an order was drawn before its INSERT',
+        HINT = 'Leave the column id out. INSERT ... RETURNING id returns it.';
 END
 $$;
 

@@ -1,10 +1,8 @@
--- An erasure of the order, also by version 0.1.0, leaves none of its old values, and not its time, which 0.1.0 does not
--- know.
+-- An erasure of the order, also by version 0.1.0, leaves none of its old values.
 CREATE FUNCTION erase_old_values() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     UPDATE order_changes SET before = NULL WHERE order_id = NEW.id AND before IS NOT NULL;
-    NEW.day_starts_at := NULL;
-    RETURN NEW;
+    RETURN NULL;
 END
 $$;
 
@@ -16,7 +14,7 @@ END
 $$;
 
 -- Before the column: a change of an order locks these tables in this order.
-CREATE TRIGGER orders_erase_old_values BEFORE UPDATE OF erased_at ON orders
+CREATE TRIGGER orders_erase_old_values AFTER UPDATE OF erased_at ON orders
     FOR EACH ROW WHEN (OLD.erased_at IS NULL AND NEW.erased_at IS NOT NULL) EXECUTE FUNCTION erase_old_values();
 
 -- A JSON object of what changed fields were, by JSON Pointer. Values that are too long are left out. NULL for other

@@ -353,6 +353,7 @@ async fn start_needs_the_triggers() {
         ("order_changes", "order_changes_feed"),
         ("order_notes", "order_notes_feed"),
         ("orders", "orders_announce"),
+        ("orders", "orders_erase_day_start"),
         ("orders", "orders_erase_old_values"),
         ("orders", "orders_feed_erasure"),
         ("orders", "orders_refuse_drawn"),

@@ -60,9 +60,13 @@ async fn start_waits_for_a_migration_of_another_process() {
 
 #[tokio::test]
 async fn start_needs_the_triggers_of_changes() {
-    for trigger in
-        ["orders_record_change", "order_feed_number", "events_feed", "orders_erase_old_values"]
-    {
+    for trigger in [
+        "orders_record_change",
+        "order_feed_number",
+        "events_feed",
+        "orders_erase_day_start",
+        "orders_erase_old_values",
+    ] {
         let directory = tempdir().unwrap();
         let store = open(&directory).await;
         outsider(&path(&directory)).batch_execute(&format!("DROP TRIGGER {trigger}")).unwrap();

@@ -1,0 +1,8 @@
+-- Serves: the keys of a client (WHERE client_id = ?), which bind its people.
+CREATE INDEX api_keys_client ON api_keys (client_id);
+
+-- Serves: the sessions of a key (WHERE api_key_id = ?).
+CREATE INDEX sessions_key ON sessions (api_key_id);
+
+-- Serves: the waiting news of changes that a mail tells (WHERE subject = 'changed' AND order_id = ANY (?)). There are few.
+CREATE INDEX deliveries_changed ON deliveries (order_id) WHERE subject = 'changed';
