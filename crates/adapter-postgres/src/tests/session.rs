@@ -49,9 +49,9 @@ async fn session_settings_override_database_defaults() {
 async fn connections_without_limits_ignore_the_limits_of_the_role() {
     let (store, database) = store(1).await;
     for (name, value) in [
-        ("statement_timeout", "'1ms'"),
-        ("lock_timeout", "'1ms'"),
-        ("idle_in_transaction_session_timeout", "'1ms'"),
+        ("statement_timeout", "'1min'"),
+        ("lock_timeout", "'1min'"),
+        ("idle_in_transaction_session_timeout", "'1min'"),
         ("default_transaction_isolation", "'serializable'"),
     ] {
         database.sql(&format!("ALTER DATABASE {} SET {name} = {value}", database.name));

@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 use time::{Duration, OffsetDateTime, format_description::well_known::Rfc3339};
 
 use crate::{
-    harness::{TestApp, eventually, eventually_async, files_below, problem, service_process::run},
+    harness::{TestApp, eventually_async, files_below, problem, service_process::run},
     wiring::{Kind, Wiring, on_both_wirings, psql},
 };
 
@@ -222,7 +222,7 @@ async fn deliveries_of_each_release_leave(kind: Kind) {
         let app = released.app(wiring).await;
         let mails = usize::try_from(released.expected["waiting_mails"].as_u64().unwrap()).unwrap();
         app.mails(mails).await;
-        eventually(|| app.pending_mails() == 0).await;
+        app.mails_leave().await;
         app.stop().await;
     }
 }

@@ -36,7 +36,7 @@ async fn replayed(response: Response) -> Value {
 /// Waits until exactly `count` mails are sent, and none is in progress: an advance of the clock
 /// would end its lease, and it would be sent twice.
 async fn all_sent(app: &TestApp, count: usize) {
-    eventually(|| app.pending_mails() == 0).await;
+    app.mails_leave().await;
     app.mails(count).await;
 }
 
@@ -134,7 +134,7 @@ async fn pending_mail_is_delivered_after_clock_change(kind: Kind) {
             app.clock.advance(Duration::seconds(5));
         }
         app.mails(1).await;
-        eventually(|| app.pending_mails() == 0).await;
+        app.mails_leave().await;
     }
 }
 
@@ -162,7 +162,7 @@ async fn mail_that_a_clock_ahead_has_put_off_is_named_and_leaves(kind: Kind) {
     clock.advance(LEASE);
     let app = TestApp::start_on(wiring, clock, &[], Some(key)).await;
     app.mails(1).await;
-    eventually(|| app.pending_mails() == 0).await;
+    app.mails_leave().await;
 }
 
 async fn clock_that_keeps_its_step_is_followed(kind: Kind) {

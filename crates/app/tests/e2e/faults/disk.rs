@@ -42,7 +42,7 @@ async fn full_spool_disk_fails_only_uploads() {
     app.assert_spool_empty();
     // Failed puts may leave objects; they are swept after this time.
     app.clock.advance(time::Duration::hours(2));
-    eventually(|| app.pending_mails() == 0).await;
+    app.mails_leave().await;
     app.store_a_use().await;
     // The sweeper runs at once.
     let app = app.restart(&[]).await;

@@ -204,10 +204,31 @@ impl TestApp {
 
     /// Waits until exactly `count` mails are delivered, and returns them.
     pub async fn mails(&self, count: usize) -> Vec<String> {
-        eventually(|| self.wiring.mails().len() >= count).await;
+        self.eventually_mailed(|| self.wiring.mails().len() >= count).await;
         let mails = self.wiring.mails();
         assert_eq!(mails.len(), count);
         mails
+    }
+
+    /// Waits until no mail waits.
+    pub async fn mails_leave(&self) {
+        self.eventually_mailed(|| self.pending_mails() == 0).await;
+    }
+
+    /// Waits until a condition about mails holds. After some seconds the clock goes on: a mail that meets a lock of its
+    /// order is due again five seconds later.
+    pub async fn eventually_mailed(&self, mut condition: impl FnMut() -> bool) {
+        const STEP: Duration = Duration::from_secs(5);
+        let began = Instant::now();
+        let mut passed = Duration::ZERO;
+        while !condition() {
+            assert!(began.elapsed() < PATIENCE, "the mails did not leave in {PATIENCE:?}");
+            if began.elapsed() > passed + STEP {
+                self.clock.advance(STEP.try_into().unwrap());
+                passed += STEP;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
     }
 }
 

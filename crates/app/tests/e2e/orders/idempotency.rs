@@ -4,7 +4,7 @@ use reqwest::{Response, multipart::Form};
 use serde_json::Value;
 
 use crate::{
-    harness::{Api, CREATE, CREATE_WITH_DOCUMENTS, TestApp, eventually, order, problem},
+    harness::{Api, CREATE, CREATE_WITH_DOCUMENTS, TestApp, order, problem},
     wiring::{Kind, on_both_wirings},
 };
 
@@ -57,7 +57,7 @@ async fn repeat_returns_the_first_response_and_creates_nothing(kind: Kind) {
     let app = kind.app().await;
     let body = first(app.create_under(KEY, &order("F-1")).await).await;
     // The advance below would end the lease of a mail in progress, which would be sent twice.
-    eventually(|| app.pending_mails() == 0).await;
+    app.mails_leave().await;
     // Within the duplicate window, with a quoted key, after the window, and after a restart.
     assert_eq!(replayed(app.create_under(KEY, &order("F-1")).await).await, body);
     assert_eq!(replayed(app.create_under(&format!("\"{KEY}\""), &order("F-1")).await).await, body);

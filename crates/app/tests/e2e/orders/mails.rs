@@ -57,7 +57,7 @@ async fn each_recipient_gets_one_mail(kind: Kind) {
         let to = format!("To: {recipient}");
         assert_eq!(mails.iter().filter(|mail| mail.contains(&to)).count(), 1, "{recipient}");
     }
-    eventually(|| app.pending_mails() == 0).await;
+    app.mails_leave().await;
     assert_eq!(app.wiring.mails().len(), 3);
     // They are counted after their outcomes are stored.
     let delivered = r#"notary_orders_mails_total{outcome="delivered"}"#;
@@ -199,7 +199,7 @@ async fn confirmation_of_a_moved_appointment_does_not_leave(kind: Kind) {
     eventually(|| app.rows("events") == 0).await;
     app.wiring.mend_mail();
     app.clock.advance(Duration::minutes(1));
-    eventually(|| app.pending_mails() == 0).await;
+    app.mails_leave().await;
     // "New order" tells the change.
     let mails = app.wiring.mails();
     assert_eq!(news(&mails), [(CONTACT.to_owned(), "New order".to_owned())]);
@@ -230,7 +230,7 @@ async fn reason_of_a_signing_without_signatures_is_mailed(kind: Kind) {
     assert_eq!(told, (&json!("DID_NOT_SIGN"), &json!(reason)));
 
     // A repeat changes nothing, and another reason is news.
-    eventually(|| app.pending_mails() == 0).await;
+    app.mails_leave().await;
     let late = "The notary was late.";
     for reason in [reason, late, late] {
         let answer = patch(json!({ "order_status": "DID_NOT_SIGN", "reason": reason })).await;

@@ -7,7 +7,7 @@ use time::Duration;
 
 use super::{Console, of_client, of_service};
 use crate::{
-    harness::{Api, created, eventually_async, service_process::run},
+    harness::{Api, created, service_process::run},
     wiring::{Kind, on_both_wirings},
 };
 
@@ -108,13 +108,13 @@ async fn officer_moves_a_confirmed_signing(kind: Kind) {
     assert!(console.browser.text(".facts h2").await.contains("Assigned"));
     assert_eq!(console.user.read("/api/order/1").await["order_status"], "ASSIGNED");
     // Both sides get a mail that is true: of the new time, which is not confirmed.
-    eventually_async(async || {
+    let are_there = || {
         let mails: Vec<_> = console.app.wiring.mails().iter().map(|it| one_line(it)).collect();
         ["must be confirmed again", "not confirmed the appointment again yet"]
             .iter()
             .all(|words| mails.iter().any(|it| it.contains(words) && it.contains("4:00 PM")))
-    })
-    .await;
+    };
+    console.app.eventually_mailed(are_there).await;
 }
 
 /// Returns a mail without its line ends.

@@ -73,12 +73,12 @@ async fn changes_of_half_a_minute_have_one_mail(kind: Kind) {
     assert!(!mail.contains("A bank"), "{mail}");
 
     // A change that is undone has none.
-    eventually(|| app.pending_mails() == 0).await;
+    app.mails_leave().await;
     for lender in ["C bank", "B bank"] {
         put_lender(&app, lender).await;
     }
     settle(&app, Duration::seconds(31)).await;
-    eventually(|| app.pending_mails() == 0).await;
+    app.mails_leave().await;
     assert_eq!(app.wiring.mails().len(), 2);
 }
 
