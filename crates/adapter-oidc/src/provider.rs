@@ -63,7 +63,7 @@ fn check_issuer(named: Option<&str>, own: &str, is_always_named: bool) -> Result
     }
 }
 
-/// What is known of a provider.
+/// The document and the keys of a provider, as they were read.
 #[derive(Clone)]
 struct Known {
     document: Arc<Document>,

@@ -1,4 +1,4 @@
-//! What an operator sets for a provider.
+//! The settings of a provider.
 
 use std::fmt;
 

@@ -86,7 +86,7 @@ struct Claims(Value);
 
 impl biscuit::CompactJson for Claims {}
 
-/// What the provider does with a request.
+/// The behaviour of the provider at a request.
 #[derive(Debug, Clone)]
 pub(crate) enum Reaction {
     /// Answers with a status, more header fields (each with its line end), and a body.

@@ -350,7 +350,8 @@ pub const GRANTED: [&str; 2] = [DONE, NOT_MODIFIED];
 pub const COUNTED: &str = "counted";
 
 /// Maximum number of rows of refused requests that a key, a person, or all further strangers add in [`REFUSED_WINDOW`],
-/// in each run. Rows of the kind [`AccessKind::Refused`] count the others: a stranger who asks for orders without end fills no database.
+/// in each run. Rows of the kind [`AccessKind::Refused`] count the others: a stranger who asks for orders without end
+/// fills no database.
 pub const REFUSED_ROWS: u32 = 1_000;
 
 /// The same for strangers of one site, so that an attacker hides no refusals of others.

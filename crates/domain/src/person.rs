@@ -302,22 +302,41 @@ pub fn check_name(name: &PersonName, others: &[Person]) -> Result<(), PersonRefu
     if is_in_use { Err(PersonRefusal::NameInUse) } else { Ok(()) }
 }
 
+/// The people that a caller may change, and how far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChangeRights {
+    /// Only people of this side; `None` for operators, who may also leave it without an admin.
+    pub party: Option<Party>,
+    /// Whether a person may be left without a way to sign in.
+    pub may_leave_none: bool,
+}
+
+impl ChangeRights {
+    /// The rights of operators.
+    pub const OPERATOR: Self = Self { party: None, may_leave_none: true };
+
+    /// Returns whether they are those of an operator.
+    pub fn is_operator(self) -> bool {
+        self.party.is_none()
+    }
+}
+
 /// Decides whether a passkey of a person is removed. The repository calls it under the lock of
 /// [`PersonChange::decide`], so that of two admins who remove each other's last way to sign in one keeps it.
 /// `ways_left` are the ways to sign in that the person keeps.
 ///
 /// # Errors
-/// [`PersonRefusal::LastMethod`] for the last way, unless `may_leave_none`; [`PersonRefusal::LastAdmin`] for that of an
+/// [`PersonRefusal::LastMethod`] for the last way, unless the rights permit it; [`PersonRefusal::LastAdmin`] for that of an
 /// admin if no other admin can sign in, unless an operator removes it.
 pub fn decide_removal(
     person: &Person,
     ways_left: usize,
     able_admins: usize,
-    (may_leave_none, is_by_operator): (bool, bool),
+    rights: ChangeRights,
 ) -> Result<(), PersonRefusal> {
-    if ways_left > 0 || is_by_operator {
+    if ways_left > 0 || rights.is_operator() {
         Ok(())
-    } else if !may_leave_none {
+    } else if !rights.may_leave_none {
         Err(PersonRefusal::LastMethod)
     } else if person.is_active_admin() && able_admins == 0 {
         Err(PersonRefusal::LastAdmin)
@@ -448,7 +467,9 @@ pub(crate) mod tests {
 
     #[test]
     fn last_way_to_sign_in_of_a_person_and_of_the_admins_stays() {
-        let (own, admins, operator) = ((false, false), (true, false), (true, true));
+        let own = ChangeRights { party: Some(person().person.party), may_leave_none: false };
+        let admins = ChangeRights { may_leave_none: true, ..own };
+        let operator = ChangeRights::OPERATOR;
         let (last_method, last_admin) = (PersonRefusal::LastMethod, PersonRefusal::LastAdmin);
         for (person, ways_left, able_admins, by, expected) in [
             (person(), 1, 0, own, Ok(())),

@@ -2,7 +2,11 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use diesel::{dsl::auto_type, prelude::*};
+use diesel::{
+    dsl::auto_type,
+    prelude::*,
+    sql_types::{BigInt, Nullable},
+};
 use domain::{
     delivery::{
         Audience, Delivery, DeliveryId, LONGEST_ATTEMPT, MailSubject, NewDelivery, Settling,
@@ -13,7 +17,7 @@ use domain::{
 use time::OffsetDateTime;
 
 use crate::{
-    Unreadable, Utc,
+    Instant, Unreadable, Utc,
     events::{read_content, stored_content},
     instant::{farthest, farthest_due},
     schema::{deliveries, orders},
@@ -263,6 +267,18 @@ pub const MAIL_STATS: &str = "SELECT (SELECT count(*) FROM events), \
 
 /// The row of [`MAIL_STATS`].
 type MailStatsRow = (i64, i64, Option<i64>, i64, i64, i64, Option<Utc>, Option<Utc>);
+
+/// The SQL types of [`MAIL_STATS`].
+pub type MailStats = (
+    BigInt,
+    BigInt,
+    Nullable<BigInt>,
+    BigInt,
+    BigInt,
+    BigInt,
+    Nullable<Instant>,
+    Nullable<Instant>,
+);
 
 /// Returns what the row of [`MAIL_STATS`] means.
 pub fn mail_stats(

@@ -39,8 +39,8 @@ impl Preconditions {
         }
     }
 
-    /// Checks the preconditions of a change of a thing that is there, but has no versions: `*` names it, and no tag does. A
-    /// date compares with none, so it is ignored (section 13.1.4).
+    /// Checks the preconditions of a change of a thing that is there, but has no versions: `*` names it, and no tag
+    /// does. A date compares with none, so it is ignored (section 13.1.4).
     pub(crate) fn check_without_versions(&self) -> Result<(), Problem> {
         let Precondition { expected, excluded, .. } = self.of_versions(|_| None::<()>);
         let is_expected = expected == Versions::Any;

@@ -1,6 +1,6 @@
 //! `POST /api/keys`: an admin issues a key of the own side.
 
-use actix_web::{HttpRequest, HttpResponse, http::header, web};
+use actix_web::{HttpRequest, web};
 use domain::api_key::key_request::{KeyRequest, NewKeyBody};
 
 use crate::{
@@ -9,7 +9,10 @@ use crate::{
     keys::{path, record::IssuedKey},
     people::admin::admit_changing,
     request::notes::note,
-    respond::{answer::Answer, problem::Problem},
+    respond::{
+        answer::{Answer, created},
+        problem::Problem,
+    },
     state::State,
 };
 
@@ -29,7 +32,7 @@ pub(crate) async fn issue(
     admitted.access().concerns(id.0);
     note(&request, |notes| notes.message = Some("key issued"));
     let stored = api.own_keys.find(admin, id).await?;
-    let location = (header::LOCATION, path::of_key(&api.base_path, id));
+    let location = path::of_key(&api.base_path, id);
     let record = IssuedKey::new(&stored, &key, None);
-    Ok(HttpResponse::Created().insert_header(location).json(record))
+    Ok(created(location, record))
 }

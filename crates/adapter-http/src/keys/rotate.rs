@@ -1,6 +1,6 @@
 //! `POST /api/keys/{key_id}/rotate`: an admin issues the successor of a key.
 
-use actix_web::{HttpRequest, HttpResponse, http::header, web};
+use actix_web::{HttpRequest, web};
 use domain::api_key::key_request::{RotationBody, rotation_grace};
 
 use crate::{
@@ -9,7 +9,11 @@ use crate::{
     keys::{path, record::IssuedKey},
     people::admin::admit_changing,
     request::notes::note,
-    respond::{answer::Answer, instants::timestamp, problem::Problem},
+    respond::{
+        answer::{Answer, created},
+        instants::timestamp,
+        problem::Problem,
+    },
     state::State,
 };
 
@@ -31,6 +35,6 @@ pub(crate) async fn rotate(
     note(&request, |notes| notes.message = Some("key rotated"));
     let stored = api.own_keys.find(admin, successor).await?;
     let record = IssuedKey::new(&stored, &key, Some(timestamp(old_until)));
-    let location = (header::LOCATION, path::of_key(&api.base_path, successor));
-    Ok(HttpResponse::Created().insert_header(location).json(record))
+    let location = path::of_key(&api.base_path, successor);
+    Ok(created(location, record))
 }

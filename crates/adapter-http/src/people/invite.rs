@@ -1,6 +1,6 @@
 //! `POST /api/people`, `POST` and `DELETE /api/people/{person_id}/invitation`: admins invite people.
 
-use actix_web::{HttpRequest, HttpResponse, http::header, web};
+use actix_web::{HttpRequest, HttpResponse, web};
 use domain::{
     person::{
         Caller, INVITATION_LIFETIME, Person, Token,
@@ -19,7 +19,11 @@ use crate::{
         record::PersonRecord,
     },
     request::notes::note,
-    respond::{answer::Answer, instants::timestamp, problem::Problem},
+    respond::{
+        answer::{Answer, created},
+        instants::timestamp,
+        problem::Problem,
+    },
     state::{Api, State},
 };
 
@@ -41,8 +45,8 @@ pub(crate) async fn create(
     let (id, token) = api.people.invite(manager(admin), terms).await?;
     admitted.access().concerns(id.0);
     let person = api.people.find(manager(admin), id).await?;
-    let location = path::of_person(&api.base_path, id);
-    hand_over((&request, location), &api, caller, &person, &token).await
+    let record = hand_over(&request, &api, caller, &person, &token).await?;
+    Ok(created(path::of_person(&api.base_path, id), record))
 }
 
 /// Invites a person once more, who has lost the link or every way to sign in.
@@ -59,8 +63,8 @@ pub(crate) async fn repeat(
     preconditions.check_without_versions()?;
     json::refuse_members(&request, payload, &api.json_bodies, caller).await?;
     let (person, token) = api.people.invite_again(manager(admin), id).await?;
-    let location = format!("{}/invitation", path::of_person(&api.base_path, id));
-    hand_over((&request, location), &api, caller, &person, &token).await
+    let record = hand_over(&request, &api, caller, &person, &token).await?;
+    Ok(created(format!("{}/invitation", path::of_person(&api.base_path, id)), record))
 }
 
 pub(crate) async fn withdraw(
@@ -77,14 +81,14 @@ pub(crate) async fn withdraw(
     Ok(HttpResponse::NoContent().finish())
 }
 
-/// Answers with the link, this once, and mails it if there is a relay, and users know the address of the service.
+/// Returns the link, this once, and mails it if there is a relay, and users know the address of the service.
 async fn hand_over(
-    (request, location): (&HttpRequest, String),
+    request: &HttpRequest,
     api: &Api,
     by: &Caller,
     person: &Person,
     token: &Token,
-) -> Answer {
+) -> Result<InvitedRecord, Problem> {
     note(request, |notes| notes.message = Some("person invited"));
     let now = api.clock.now();
     let link = api.admission.site.link(request, "invite", token);
@@ -97,9 +101,7 @@ async fn hand_over(
     };
     let expires_at = timestamp(now.saturating_add(INVITATION_LIFETIME));
     let person = PersonRecord::read(api, person).await?;
-    let mut answer = HttpResponse::Created();
-    answer.insert_header((header::LOCATION, location));
-    Ok(answer.json(InvitedRecord { person, link, mailed, expires_at }))
+    Ok(InvitedRecord { person, link, mailed, expires_at })
 }
 
 /// The record of an invitation that was issued. No other answer has its link.

@@ -1,6 +1,6 @@
 //! `/api/people/me/passkeys`: people add and remove their own passkeys, a short time after they have signed in.
 
-use actix_web::{HttpRequest, HttpResponse, http::header, web};
+use actix_web::{HttpRequest, HttpResponse, web};
 use domain::{
     person::Purpose,
     ports::StoreError,
@@ -15,7 +15,10 @@ use crate::{
     body::json,
     people::{admin::person, path, record::PasskeyRecord},
     request::notes::note,
-    respond::{answer::Answer, problem::Problem},
+    respond::{
+        answer::{Answer, created},
+        problem::Problem,
+    },
     sessions::{
         passkey::{FinishMembers, begun, ceremony},
         signing_in::explained,
@@ -65,8 +68,7 @@ pub(crate) async fn finish(
     // Another request may have removed it.
     let found = found.ok_or_else(|| StoreError::Internal("the new passkey is gone".into()))?;
     let location = format!("{}{}/{}", api.base_path, path::OWN_PASSKEYS, added.0);
-    let mut answer = HttpResponse::Created();
-    Ok(answer.insert_header((header::LOCATION, location)).json(PasskeyRecord::of(found)))
+    Ok(created(location, PasskeyRecord::of(found)))
 }
 
 pub(crate) async fn remove(

@@ -6,8 +6,8 @@ use std::{
 use actix_web::http::Method;
 use domain::{
     access::AccessKind,
-    person::{Person, PersonId, Role, Session},
-    ports::{ChangeRights, MockApiKeyRepo, MockNotifier, MockServiceRepo, Notice, PersonError},
+    person::{ChangeRights, Person, PersonId, Role, Session},
+    ports::{MockApiKeyRepo, MockNotifier, MockServiceRepo, Notice, PersonError},
     use_cases::people::mail_invitation::MailInvitation,
 };
 use serde_json::json;

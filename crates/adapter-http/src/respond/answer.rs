@@ -2,8 +2,9 @@
 
 use std::panic::AssertUnwindSafe;
 
-use actix_web::{HttpMessage as _, HttpRequest, HttpResponse};
+use actix_web::{HttpMessage as _, HttpRequest, HttpResponse, http::header};
 use futures_util::{FutureExt as _, future::LocalBoxFuture};
+use serde::Serialize;
 
 use crate::{request::id::RequestId, respond::problem::Problem};
 
@@ -26,6 +27,11 @@ pub(crate) fn answer(
         outcome.unwrap_or_else(|problem| reject(&request, &problem))
     }
     .boxed_local()
+}
+
+/// Builds the response of a creation. `location` is the path of the new thing (RFC 9110, section 15.3.2).
+pub(crate) fn created(location: String, record: impl Serialize) -> HttpResponse {
+    HttpResponse::Created().insert_header((header::LOCATION, location)).json(record)
 }
 
 /// Builds the response of a problem, and notes its code and its faults for the log, the metrics and the counts.

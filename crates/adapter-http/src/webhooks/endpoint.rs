@@ -11,7 +11,11 @@ use crate::{
     },
     body::json,
     request::notes::note,
-    respond::{answer::Answer, conditional, list, problem::Problem},
+    respond::{
+        answer::{Answer, created},
+        conditional, list,
+        problem::Problem,
+    },
     state::{Api, State},
     webhooks::{path, record::WebhookRecord, version},
 };
@@ -33,7 +37,7 @@ pub(crate) async fn create(
     note_webhook(&request, endpoint.id, "webhook created");
     let location = path::of_webhook(&api.base_path, endpoint.id);
     let record = WebhookRecord::created(&endpoint, &secret);
-    Ok(HttpResponse::Created().insert_header((header::LOCATION, location)).json(record))
+    Ok(created(location, record))
 }
 
 pub(crate) async fn list(request: HttpRequest, api: State) -> Answer {

@@ -16,8 +16,8 @@ use domain::{
 use sql_rows::{
     Instant, Utc,
     deliveries::{
-        DeliveryRow, MAIL_STATS, RetriedDelivery, UnsuccessfulAttempt, far_mails, listed_mails,
-        mail_stats, retried, unleased_mail,
+        DeliveryRow, MAIL_STATS, MailStats, RetriedDelivery, UnsuccessfulAttempt, far_mails,
+        listed_mails, mail_stats, retried, unleased_mail,
     },
     instant::{farthest, farthest_due},
     order_recipients::{RecipientRow, recipients_of},
@@ -33,18 +33,6 @@ use crate::{
     statement::{DURABLE, IdRow, column},
     store::PostgresStore,
 };
-
-/// The types of [`MAIL_STATS`].
-type MailStats = (
-    BigInt,
-    BigInt,
-    Nullable<BigInt>,
-    BigInt,
-    BigInt,
-    BigInt,
-    Nullable<Instant>,
-    Nullable<Instant>,
-);
 
 #[async_trait]
 impl DeliveryQueue for PostgresStore {
@@ -198,8 +186,8 @@ fn settle_statement() -> String {
 }
 
 /// Counts mails, and remembers the recipients of those that may leave. Removes the mails that these tell, and counts of
-/// past hours. Passes over locked orders: their state is about to change, and an erasure would leave the addresses. A
-/// join with the table was planned while the table was small, and read it whole for each mail ever after.
+/// past hours. Passes over locked orders: their state is about to change, and an erasure would leave the addresses.
+/// PostgreSQL keeps a plan from when the queue was short: a join in `told` would read a long one whole for each mail.
 fn begin_statement() -> String {
     format!(
         "WITH mail AS (\

@@ -5,7 +5,7 @@ use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{
     access::Access,
     document::{DocumentKind, ObjectKey},
-    order::{Due, OrderBefore, OrderCommand, OrderId, Retained, change::ERASED_ENTRIES},
+    order::{Due, OrderBefore, OrderCommand, OrderId, Retained, change::has_room},
     ports::{AccessOf, ErasedDue, ErasureOutcome},
 };
 use sql_rows::{
@@ -75,7 +75,7 @@ pub(crate) async fn erase_due(
             continue;
         }
         entries += of_order;
-        if entries > ERASED_ENTRIES && !erased.orders.is_empty() {
+        if !has_room(erased.orders.len(), entries) {
             // A later round erases the others.
             break;
         }

@@ -44,10 +44,8 @@ impl SessionRepo for PostgresStore {
             }
             let others = sessions_of(session.doer, replaces);
             let others: Vec<i64> = others.get_results(connection).await?;
-            let staying = session.doer.max_sessions() - 1;
-            let longest_unused = others.into_iter().skip(staying);
-            let ended: Vec<i64> =
-                replaces.map(|id| id.0).into_iter().chain(longest_unused).collect();
+            let surplus = session.doer.surplus(others);
+            let ended: Vec<i64> = replaces.map(|id| id.0).into_iter().chain(surplus).collect();
             // Also those that others end at the same time, by identifier.
             locks::lock(connection, "sessions", &ended).await?;
             diesel::update(open_among(ended))

@@ -5,7 +5,7 @@ use diesel::{
     dsl::{auto_type, sql},
     prelude::*,
     sql_query,
-    sql_types::{BigInt, Nullable, Text},
+    sql_types::{BigInt, Text},
     sqlite::SqliteConnection,
 };
 use domain::{
@@ -16,8 +16,8 @@ use domain::{
 use sql_rows::{
     Instant, Prepared, Utc,
     deliveries::{
-        DeliveryRow, MAIL_STATS, RetriedDelivery, UnsuccessfulAttempt, due_mails, far_mails,
-        listed_mails, mail_stats, retried, unleased_mail,
+        DeliveryRow, MAIL_STATS, MailStats, RetriedDelivery, UnsuccessfulAttempt, due_mails,
+        far_mails, listed_mails, mail_stats, retried, unleased_mail,
     },
     order_recipients::{NewRecipientRow, RecipientRow, recipients_of},
     recipient_mails::{REMOVED_COUNTS, counted_hours, hashed_recipient},
@@ -29,18 +29,6 @@ use sql_rows::{
 use time::{Duration, OffsetDateTime};
 
 use crate::{failure::Failure, orders::read::find_each, store::SqliteStore, webhooks::lease::wake};
-
-/// The types of [`MAIL_STATS`].
-type MailStats = (
-    BigInt,
-    BigInt,
-    Nullable<BigInt>,
-    BigInt,
-    BigInt,
-    BigInt,
-    Nullable<Instant>,
-    Nullable<Instant>,
-);
 
 #[async_trait]
 impl DeliveryQueue for SqliteStore {

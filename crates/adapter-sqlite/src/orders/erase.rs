@@ -4,7 +4,7 @@ use diesel::{dsl::sql, prelude::*, sql_types::Text, sqlite::SqliteConnection};
 use domain::{
     access::Access,
     document::{DocumentKind, ObjectKey},
-    order::{Due, OrderBefore, OrderCommand, OrderId, Retained, change::ERASED_ENTRIES},
+    order::{Due, OrderBefore, OrderCommand, OrderId, Retained, change::has_room},
     ports::{AccessOf, ErasedDue, ErasureOutcome},
 };
 use sql_rows::{
@@ -66,7 +66,7 @@ pub(crate) fn erase_due(
             continue;
         }
         entries += of_order;
-        if entries > ERASED_ENTRIES && !erased.orders.is_empty() {
+        if !has_room(erased.orders.len(), entries) {
             // A later round erases the others.
             break;
         }

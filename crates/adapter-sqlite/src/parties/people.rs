@@ -11,12 +11,11 @@ use diesel::{
 use domain::{
     api_key::Party,
     person::{
-        Credential, CredentialId, Doer, Identity, Invitation, InvitationFault,
-        MAX_INVITATIONS_A_DAY, MAX_OPEN_INVITATIONS, MAX_PASSKEYS, NewInvitation, NewPasskey,
-        NewPerson, Passkey, PasskeyId, Person, PersonChange, PersonId, PersonRefusal, TokenHash,
-        check_name, decide_removal,
+        ChangeRights, Credential, CredentialId, Doer, Identity, Invitation, InvitationFault,
+        MAX_PASSKEYS, NewInvitation, NewPasskey, NewPerson, Passkey, PasskeyId, Person,
+        PersonChange, PersonId, PersonRefusal, TokenHash, check_name, decide_removal, may_invite,
     },
-    ports::{ChangeRights, NewMethod, PersonError, PersonRepo, StoreError},
+    ports::{NewMethod, PersonError, PersonRepo, StoreError},
 };
 use sql_rows::{
     Prepared, Utc,
@@ -34,7 +33,7 @@ use time::OffsetDateTime;
 
 use crate::{database::mark_erasure, failure::Failure, store::SqliteStore};
 
-/// What a transaction has found: a rule may forbid the change, and nothing is written then.
+/// The outcome of a transaction: a rule may forbid the change, and nothing is written then.
 type Decided<T> = Result<T, PersonRefusal>;
 
 #[async_trait]
@@ -256,7 +255,6 @@ impl PersonRepo for SqliteStore {
             let logins: Vec<i64> = logins.get_results(connection)?;
             let others = others_of(connection, &person)?;
             let able = able(connection, active_admins(&others), &issuers)?;
-            let rights = (rights.may_leave_none, rights.is_operator());
             let ways_left = all.len() + logins.len() - 1;
             if let Err(refusal) = decide_removal(&person, ways_left, able, rights) {
                 return Ok(Err(refusal));
@@ -388,14 +386,11 @@ fn is_full(
         return Ok(false);
     };
     let of_day: i64 = invitations_of_day(admin, now).count().get_result(connection)?;
-    if usize::try_from(of_day).is_ok_and(|of_day| of_day >= MAX_INVITATIONS_A_DAY) {
-        return Ok(true);
-    }
     // No person has the number 0.
     let others = invitations::person_id.ne(person.map_or(0, |person| person.0));
     let open = invitations_of(party, now).filter(others);
     let open: i64 = open.count().get_result(connection)?;
-    Ok(usize::try_from(open).is_ok_and(|open| open >= MAX_OPEN_INVITATIONS))
+    Ok(!may_invite(open.unsigned_abs(), of_day.unsigned_abs()))
 }
 
 /// Returns a person who is not erased, if one with these rights may change them.

@@ -43,10 +43,8 @@ impl SessionRepo for SqliteStore {
             }
             let others = sessions_of(session.doer, replaces);
             let others: Vec<i64> = others.get_results(connection)?;
-            let staying = session.doer.max_sessions() - 1;
-            let longest_unused = others.into_iter().skip(staying);
-            let ended: Vec<i64> =
-                replaces.map(|id| id.0).into_iter().chain(longest_unused).collect();
+            let surplus = session.doer.surplus(others);
+            let ended: Vec<i64> = replaces.map(|id| id.0).into_iter().chain(surplus).collect();
             diesel::update(open_among(ended))
                 .set(sessions::ended_at.eq(Some(Utc(at))))
                 .execute(connection)?;

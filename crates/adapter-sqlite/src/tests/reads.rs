@@ -271,7 +271,7 @@ async fn page_of_the_feed_is_a_range_of_two_indexes() {
     }
 }
 
-/// What another program has not committed is not there, and no read waits for it.
+/// Rows that another program has not committed are not there, and no read waits for them.
 #[tokio::test]
 async fn feed_is_read_while_another_program_writes() {
     let directory = tempdir().unwrap();

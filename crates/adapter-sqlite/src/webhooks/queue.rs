@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use diesel::{
     dsl::{exists, select, sql},
     prelude::*,
-    sql_types::{BigInt, Bool, Nullable},
+    sql_types::{BigInt, Bool},
     sqlite::SqliteConnection,
 };
 use domain::{
@@ -17,7 +17,7 @@ use domain::{
     webhook::{EndpointId, EndpointPrecondition, EventType, WebhookDelivery, WebhookDeliveryId},
 };
 use sql_rows::{
-    Instant, Utc,
+    Utc,
     deliveries::retried,
     faults::{
         LookedAt, loaded_orders, newest_orders, oldest_events, oldest_mails, oldest_webhooks,
@@ -27,9 +27,9 @@ use sql_rows::{
     row_limit,
     schema::{webhook_deliveries, webhook_endpoints},
     webhook_deliveries::{
-        DueAgain, NewWebhookRow, WEBHOOK_STATS, WebhookDeliveryRow, deliveries_of,
-        deliveries_with_endpoints, far_webhooks, is_known, readable_page, unleased_webhook, waits,
-        webhook_stats,
+        DueAgain, NewWebhookRow, WEBHOOK_STATS, WebhookDeliveryRow, WebhookStatsTypes,
+        deliveries_of, deliveries_with_endpoints, far_webhooks, is_known, readable_page,
+        unleased_webhook, waits, webhook_stats,
     },
     webhook_endpoints::{EndpointRow, endpoint_of, far_endpoints},
 };
@@ -41,9 +41,6 @@ use super::{
     settle::settle,
 };
 use crate::{failure::Failure, store::SqliteStore};
-
-/// The types of [`WEBHOOK_STATS`].
-type WebhookStatsTypes = (BigInt, Nullable<Instant>, BigInt, BigInt, Nullable<Instant>);
 
 #[async_trait]
 impl WebhookQueue for SqliteStore {

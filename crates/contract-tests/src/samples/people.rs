@@ -6,11 +6,11 @@ use domain::{
     api_key::{ApiKeyId, Party},
     order::EmailAddress,
     person::{
-        Ceremony, CeremonyData, Credential, CredentialId, Doer, Identity, NewInvitation,
-        NewPasskey, NewPerson, NewSession, PersonChange, PersonId, PersonName, Purpose, Role,
-        TokenHash, UserHandle, Way,
+        Ceremony, CeremonyData, ChangeRights, Credential, CredentialId, Doer, Identity,
+        NewInvitation, NewPasskey, NewPerson, NewSession, PersonChange, PersonId, PersonName,
+        Purpose, Role, TokenHash, UserHandle, Way,
     },
-    ports::{ChangeRights, NewMethod, PersonRepo, SessionRepo, WhichSessions},
+    ports::{NewMethod, PersonRepo, SessionRepo, WhichSessions},
 };
 use time::{Duration, OffsetDateTime};
 

@@ -6,11 +6,11 @@ use domain::{
     api_key::{ClientId, Party},
     order::SigningServiceId,
     person::{
-        Doer, FORMER_USER, Identity, InvitationFault, MAX_INVITATIONS_A_DAY, MAX_OPEN_INVITATIONS,
-        MAX_PASSKEYS, NewInvitation, NewPerson, Person, PersonChange, PersonId, PersonName,
-        PersonRefusal, PersonState, Role, TokenHash,
+        ChangeRights, Doer, FORMER_USER, Identity, InvitationFault, MAX_INVITATIONS_A_DAY,
+        MAX_OPEN_INVITATIONS, MAX_PASSKEYS, NewInvitation, NewPerson, Person, PersonChange,
+        PersonId, PersonName, PersonRefusal, PersonState, Role, TokenHash,
     },
-    ports::{ChangeRights, NewMethod, PersonError, WhichSessions},
+    ports::{NewMethod, PersonError, WhichSessions},
 };
 use time::{Duration, OffsetDateTime};
 

@@ -4,10 +4,10 @@ use domain::{
     api_key::{ClientId, NewApiKey, Party},
     order::SigningServiceId,
     person::{
-        Ceremony, CeremonyData, Doer, MAX_SESSIONS, MAX_SESSIONS_OF_KEY, NewPerson, NewSession,
-        PendingLogin, PersonChange, PersonId, Purpose, Role, Session, SessionId, Way,
+        Ceremony, CeremonyData, ChangeRights, Doer, MAX_SESSIONS, MAX_SESSIONS_OF_KEY, NewPerson,
+        NewSession, PendingLogin, PersonChange, PersonId, Purpose, Role, Session, SessionId, Way,
     },
-    ports::{ChangeRights, WhichSessions},
+    ports::WhichSessions,
 };
 use futures_util::FutureExt;
 use time::{Duration, OffsetDateTime};

@@ -22,7 +22,7 @@ pub use documents::NewDocuments;
 pub use effects::{
     AddedDocument, AddedRange, FollowingStatus, NewEvent, OrderEffects, WithdrawnDocument,
 };
-pub use erasure::{Age, Due, ERASED_ENTRIES, Retained, erasure_event};
+pub use erasure::{Age, Due, ERASED_ENTRIES, Retained, erasure_event, has_room};
 pub use note::{MAX_NOTES, NewNote};
 pub use reason::NewReason;
 pub use refusal::Refusal;

@@ -14,6 +14,12 @@ pub const MAX_OPEN_INVITATIONS: usize = 100;
 /// Maximum number of invitations that an admin issues within a day, also again for one person: each may be a mail.
 pub const MAX_INVITATIONS_A_DAY: usize = 200;
 
+/// Decides whether an admin issues another invitation, who has issued `of_day` within a day, while `open` others of the
+/// side can be accepted.
+pub fn may_invite(open: u64, of_day: u64) -> bool {
+    open < MAX_OPEN_INVITATIONS as u64 && of_day < MAX_INVITATIONS_A_DAY as u64
+}
+
 /// An invitation to store. Its link has the token, which is shown once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewInvitation {
@@ -164,5 +170,13 @@ mod tests {
         let disabled = Person { disabled_at: Some(NOW), ..person() };
         assert_eq!(invitation().check(&disabled, NOW), Err(InvitationFault::Disabled));
         assert_eq!(withdrawn.check(&disabled, NOW), Err(InvitationFault::Disabled));
+    }
+
+    #[test]
+    fn side_and_admin_have_as_many_invitations_as_their_bounds() {
+        let (open, of_day) = (MAX_OPEN_INVITATIONS as u64, MAX_INVITATIONS_A_DAY as u64);
+        assert!(may_invite(open - 1, of_day - 1));
+        assert!(!may_invite(open, 0));
+        assert!(!may_invite(0, of_day));
     }
 }

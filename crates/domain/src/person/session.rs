@@ -56,6 +56,12 @@ impl Doer {
             Self::Person(_) => MAX_SESSIONS,
         }
     }
+
+    /// Returns the sessions that a new one ends: those that were not used for the longest time beyond the maximum.
+    /// `others` are the open ones, the last used first.
+    pub fn surplus<Id>(self, others: Vec<Id>) -> impl Iterator<Item = Id> {
+        others.into_iter().skip(self.max_sessions() - 1)
+    }
 }
 
 /// How a session began.
@@ -453,5 +459,15 @@ mod tests {
             assert_eq!(Way::from_stored(&way.stored()), Some(way));
         }
         assert_eq!(Way::from_stored("password"), None);
+    }
+
+    #[test]
+    fn new_session_ends_the_longest_unused_beyond_the_maximum() {
+        let person = Doer::Person(person().id);
+        let others = |count: usize| (0..count).collect::<Vec<_>>();
+        assert_eq!(person.surplus(others(MAX_SESSIONS - 1)).count(), 0);
+        let surplus: Vec<_> = person.surplus(others(MAX_SESSIONS + 1)).collect();
+        assert_eq!(surplus, [MAX_SESSIONS - 1, MAX_SESSIONS]);
+        assert_eq!(Doer::Key(api_key().id).surplus(others(MAX_SESSIONS + 1)).count(), 0);
     }
 }

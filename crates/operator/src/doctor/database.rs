@@ -64,8 +64,8 @@ pub(super) async fn check(of: &Subject, found: &mut Findings) -> Result<(), Fail
     postgres(inspection, &of.settings, found)?;
     judge_secrets(&store, of, found).await;
     judge_webhooks(&store, found).await;
-    judge_mails(&store, found).await;
-    judge_waits(&store, &store, of, found).await;
+    judge_mails(&store, of, found).await;
+    judge_waiting_webhooks(&store, of, found).await;
     judge_retention(&store, of, found).await;
     judge_copy(store, of, found).await;
     Ok(())
@@ -127,9 +127,9 @@ async fn judge_webhooks(deliveries: &dyn WebhookQueue, found: &mut Findings) {
 }
 
 /// Counts mails that need an operator or wait for the limit of their recipients.
-async fn judge_mails(queue: &dyn DeliveryQueue, found: &mut Findings) {
+async fn judge_mails(queue: &dyn DeliveryQueue, of: &Subject, found: &mut Findings) {
     let Ok(stats) = queue.stats().await else { return };
-    let QueueStats { over_limit, failed, put_off, put_off_order, .. } = stats;
+    let QueueStats { over_limit, failed, put_off, put_off_order, latest_due_at, .. } = stats;
     found.check = "mail";
     if let Some(order) = put_off_order {
         let events = counted(&put_off, "event");
@@ -160,22 +160,17 @@ async fn judge_mails(queue: &dyn DeliveryQueue, found: &mut Findings) {
              `notary-orders deliveries retry --failed`",
         );
     }
+    if let Some(latest) = latest_due_at {
+        judge_wait(latest - of.clock.now(), found);
+    }
 }
 
-/// Names deliveries that a clock which was ahead has put off.
-async fn judge_waits(
-    mails: &dyn DeliveryQueue,
-    webhooks: &dyn WebhookQueue,
-    of: &Subject,
-    found: &mut Findings,
-) {
-    let (Ok(mails), Ok(webhooks)) = (mails.stats().await, webhooks.stats().await) else { return };
-    let now = of.clock.now();
-    for (check, latest) in [("mail", mails.latest_due_at), ("webhooks", webhooks.latest_due_at)] {
-        if let Some(latest) = latest {
-            found.check = check;
-            judge_wait(latest - now, found);
-        }
+/// Names webhooks that a clock which was ahead has put off.
+async fn judge_waiting_webhooks(webhooks: &dyn WebhookQueue, of: &Subject, found: &mut Findings) {
+    let Ok(stats) = webhooks.stats().await else { return };
+    found.check = "webhooks";
+    if let Some(latest) = stats.latest_due_at {
+        judge_wait(latest - of.clock.now(), found);
     }
 }
 
@@ -349,8 +344,8 @@ async fn sqlite(path: &Path, of: &Subject, found: &mut Findings) -> Result<(), F
             judge_newest(&store, of, found).await;
             judge_secrets(&store, of, found).await;
             judge_webhooks(&store, found).await;
-            judge_mails(&store, found).await;
-            judge_waits(&store, &store, of, found).await;
+            judge_mails(&store, of, found).await;
+            judge_waiting_webhooks(&store, of, found).await;
             judge_retention(&store, of, found).await;
             judge_copy(store, of, found).await;
         }

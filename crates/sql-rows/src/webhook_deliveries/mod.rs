@@ -3,6 +3,7 @@
 use diesel::{
     dsl::{auto_type, exists},
     prelude::*,
+    sql_types::{BigInt, Nullable},
 };
 use domain::{
     api_key::Owner,
@@ -16,7 +17,7 @@ use domain::{
 use time::OffsetDateTime;
 
 use crate::{
-    Unreadable, Utc,
+    Instant, Unreadable, Utc,
     events::{read_change, stored_change},
     instant::{farthest, farthest_due},
     party::{party_of, stored_party},
@@ -187,6 +188,9 @@ pub const WEBHOOK_STATS: &str = "SELECT count(*), \
         max(d.due_at) \
     FROM webhook_deliveries AS d JOIN webhook_endpoints AS e ON e.id = d.endpoint_id \
     WHERE d.delivered_at IS NULL AND d.failed_at IS NULL AND e.disabled_at IS NULL";
+
+/// The SQL types of [`WEBHOOK_STATS`].
+pub type WebhookStatsTypes = (BigInt, Nullable<Instant>, BigInt, BigInt, Nullable<Instant>);
 
 /// Returns the meaning of a row of [`WEBHOOK_STATS`].
 pub fn webhook_stats(row: (i64, Option<Utc>, i64, i64, Option<Utc>)) -> WebhookStats {

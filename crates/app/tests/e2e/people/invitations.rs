@@ -1,8 +1,8 @@
 //! Invitations: a link that is looked at as often as anybody likes, and accepted once.
 
 use domain::{
+    person::ChangeRights,
     person::{PersonChange, Role},
-    ports::ChangeRights,
 };
 use futures_util::future::join_all;
 use reqwest::Method;

@@ -24,9 +24,14 @@ pub enum Retained {
     Documents,
 }
 
-/// Number of entries of histories that one step of a retention erases: it takes another order only as long as there are
-/// not more. So other writes need not wait for several long histories.
+/// Number of entries of histories that one step of a retention erases, beside its first order.
 pub const ERASED_ENTRIES: i64 = 10_000;
+
+/// Decides whether a step of a retention erases one more order, with which it has so many entries of histories. Other
+/// writes need not wait for several long histories.
+pub fn has_room(orders: usize, entries: i64) -> bool {
+    orders == 0 || entries <= ERASED_ENTRIES
+}
 
 /// The orders or documents that are due: their orders' appointment and last change lie before `before`.
 /// An order with no time of day has its appointment until its date is over everywhere. Orders on hold
@@ -246,5 +251,12 @@ mod tests {
         let mut before = before();
         before.documents.iter_mut().for_each(|document| document.key = None);
         assert_eq!(decide(&before, NOW), Ok(None));
+    }
+
+    #[test]
+    fn step_takes_its_first_order_and_others_up_to_the_bound() {
+        assert!(has_room(0, ERASED_ENTRIES + 1));
+        assert!(has_room(1, ERASED_ENTRIES));
+        assert!(!has_room(1, ERASED_ENTRIES + 1));
     }
 }

@@ -6,8 +6,9 @@ use time::OffsetDateTime;
 use crate::{
     api_key::Party,
     person::{
-        Credential, CredentialId, Doer, Identity, Invitation, NewInvitation, NewPasskey, NewPerson,
-        Passkey, PasskeyId, Person, PersonChange, PersonId, PersonRefusal, TokenHash,
+        ChangeRights, Credential, CredentialId, Doer, Identity, Invitation, NewInvitation,
+        NewPasskey, NewPerson, Passkey, PasskeyId, Person, PersonChange, PersonId, PersonRefusal,
+        TokenHash,
     },
     ports::StoreError,
 };
@@ -30,25 +31,6 @@ pub enum NewMethod {
     Passkey(NewPasskey),
     /// By a company's login.
     Login(Identity),
-}
-
-/// Who may be changed, and how far.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ChangeRights {
-    /// Only people of this side; `None` for operators, who may also leave it without an admin.
-    pub party: Option<Party>,
-    /// Whether a person may be left without a way to sign in.
-    pub may_leave_none: bool,
-}
-
-impl ChangeRights {
-    /// The rights of operators.
-    pub const OPERATOR: Self = Self { party: None, may_leave_none: true };
-
-    /// Returns whether they are those of an operator.
-    pub fn is_operator(self) -> bool {
-        self.party.is_none()
-    }
 }
 
 /// Stores people, their invitations and their ways to sign in.

@@ -8,10 +8,10 @@ use crate::{
     api_key::Party,
     people::EmailAddress,
     person::{
-        Admin, NewInvitation, NewPerson, Passkey, PasskeyId, Person, PersonChange, PersonId,
-        PersonName, PersonRefusal, Role, SessionId, Token, UserHandle,
+        Admin, ChangeRights, NewInvitation, NewPerson, Passkey, PasskeyId, Person, PersonChange,
+        PersonId, PersonName, PersonRefusal, Role, SessionId, Token, UserHandle,
     },
-    ports::{ChangeRights, Clock, Entropy, PersonError, PersonRepo, StoreError, WhichSessions},
+    ports::{Clock, Entropy, PersonError, PersonRepo, StoreError, WhichSessions},
     use_cases::people::sessions::Sessions,
 };
 
