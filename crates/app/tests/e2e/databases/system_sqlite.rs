@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::{
     harness::markers::MarkedOrder,
     harness::service_process::{ServiceProcess, run, text},
-    harness::{CREATE, PENDING, created, eventually},
+    harness::{CREATE, LONG_WINDOW, PENDING, created, eventually},
     wiring::Wiring,
 };
 
@@ -54,7 +54,7 @@ async fn create_with_key(service: &ServiceProcess, order: &Value) -> (bool, Valu
 async fn restored_dump_serves_the_same_service() {
     let wiring = Wiring::embedded();
     let database = wiring.data().join("notary-orders.sqlite");
-    let service = ServiceProcess::keyed(&wiring, &["--rate-per-second=0"]);
+    let service = ServiceProcess::keyed(&wiring, &["--rate-per-second=0", LONG_WINDOW]);
     let key = service.key.clone();
     run(&wiring, &["keys", "rotate", "1"]);
     wiring.break_mail();
@@ -80,7 +80,7 @@ async fn restored_dump_serves_the_same_service() {
 
     wiring.mend_mail();
     let url = format!("--database-url=sqlite://{}", restored.display());
-    let service = ServiceProcess::start(&wiring, &[&url]).with_key(key);
+    let service = ServiceProcess::start(&wiring, &[&url, LONG_WINDOW]).with_key(key);
     assert_eq!(create_with_key(&service, &every_field).await, (true, record));
     assert_eq!(service.order("F-documents").await.status(), 409);
     assert_eq!(created(service.order("F-new").await).await["order_id"], 4);

@@ -68,7 +68,7 @@ async fn orders_are_unavailable_while_postgresql_is_down() {
             server.resume_after_stop();
         }
         assert_resumes(async |at| service.order(&format!("F-after-{is_silent}-{at}")).await).await;
-        assert_eq!(service.readiness().await.0, StatusCode::OK);
+        service.gets_ready().await;
     }
     // An order whose outcome was unknown exists with its delivery, or not at all.
     eventually(|| wiring.pending_mails() == 0).await;
@@ -99,7 +99,7 @@ async fn json_orders_succeed_while_bucket_is_down() {
             service.create_with(twenty(&format!("F-after-{is_silent}-{at}"))).await
         })
         .await;
-        assert_eq!(service.readiness().await.0, StatusCode::OK);
+        service.gets_ready().await;
     }
     assert_eq!((wiring.rows("orders"), wiring.rows("documents")), (8, 40));
     let objects = wiring.objects();
@@ -115,7 +115,7 @@ async fn orders_succeed_while_relay_is_down() {
         created(service.order(&format!("F-{at}")).await).await;
     }
     created(service.order_with_deed("F-20").await).await;
-    assert_eq!(service.readiness().await.0, StatusCode::OK);
+    service.gets_ready().await;
     // A relay that is down gets a mail a second.
     let attempted = "SELECT count(*) > 2 FROM deliveries WHERE last_error IS NOT NULL";
     eventually(|| wiring.servers().query(attempted) == "t").await;
@@ -155,7 +155,7 @@ async fn service_starts_while_bucket_is_down() {
 
         mend_bucket(&wiring, is_silent);
         assert_resumes(async |at| service.order_with_deed(&format!("F-after-{at}")).await).await;
-        assert_eq!(service.readiness().await.0, StatusCode::OK);
+        service.gets_ready().await;
         let log = service.stop_and_read_log();
         assert!(log.contains("the document store is unavailable"), "{log}");
     }

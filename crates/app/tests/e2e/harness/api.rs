@@ -8,6 +8,7 @@ use reqwest::{
 use serde_json::Value;
 
 use crate::{
+    harness::eventually_async,
     harness::raw::{RawAnswer, exchange},
     harness::requests::{form_with_deed, order, raw_form_with_deed},
 };
@@ -145,6 +146,11 @@ impl Api {
     pub async fn readiness(&self) -> (StatusCode, Value) {
         let (status, body) = self.ops("/readyz").await;
         (status, serde_json::from_str(&body).unwrap())
+    }
+
+    /// Waits until the service says that it is ready.
+    pub async fn gets_ready(&self) {
+        eventually_async(async || self.readiness().await.0 == StatusCode::OK).await;
     }
 
     /// Returns the value of a metric, named with its labels.

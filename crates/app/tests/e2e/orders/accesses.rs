@@ -382,7 +382,7 @@ async fn busy_key_is_an_alert_and_a_mail_to_its_contact(kind: Kind) {
         let mails = app.wiring.mails().into_iter();
         mails.filter(|mail| mail.contains("reads more orders than usual")).collect::<Vec<_>>()
     };
-    eventually(|| !alerts().is_empty()).await;
+    app.eventually_mailed(|| !alerts().is_empty()).await;
     let alerts = alerts();
     assert_eq!(alerts.len(), 1);
     assert!(alerts[0].contains("it@title.example.com"));
@@ -417,8 +417,11 @@ type Answered = Arc<Mutex<Vec<(String, Instant)>>>;
 async fn read_on(api: Api, answered: Answered, stop: Arc<AtomicBool>) {
     while !stop.load(Ordering::Relaxed) {
         let Ok(answer) = api.request(Method::GET, "/api/order/1").send().await else { return };
-        if answer.status() != 200 {
-            return;
+        match answer.status().as_u16() {
+            200 => {}
+            // A busy machine may not carry it out in time.
+            503 => continue,
+            _ => return,
         }
         let id = answer.headers()["x-request-id"].to_str().unwrap().to_owned();
         answered.lock().unwrap().push((id, Instant::now()));

@@ -280,6 +280,10 @@ async fn mail_above_the_hourly_limit_waits_for_the_next_hour(kind: Kind) {
 }
 
 async fn mails_above_the_limit_are_shown_and_warned_of_once(kind: Kind) {
+    // The next hour begins with new mails.
+    while operator::SystemClock.now().minute() >= 57 {
+        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    }
     let wiring = kind.wiring();
     let limit = ["--mails-per-recipient-hour=1"];
     let service = ServiceProcess::keyed(&wiring, &limit);
@@ -327,14 +331,13 @@ async fn mails_that_are_not_true_any_more_use_up_no_limit(kind: Kind) {
 }
 
 async fn mails_of_a_lost_worker_are_within_the_limit(kind: Kind) {
-    let wiring = kind.wiring();
-    let service = ServiceProcess::keyed(&wiring, &["--mails-per-recipient-hour=1"]);
-    created(service.order("F-1").await).await;
-    eventually(|| wiring.mails().len() == 1).await;
-    add_mail(&wiring, "changed", 1);
+    let app = kind.app_with(&["--mails-per-recipient-hour=1"]).await;
+    created(app.order("F-1").await).await;
+    app.mails(1).await;
+    add_mail(&app.wiring, "changed", 1);
     let waiting = "notary_orders_mails_over_limit";
-    eventually_async(async || service.metric(waiting).await == 1).await;
-    assert_eq!(wiring.mails().len(), 1);
+    eventually_async(async || app.metric(waiting).await == 1).await;
+    assert_eq!(app.wiring.mails().len(), 1);
 }
 
 /// Creates orders whose mails wait for the relay, and returns their stores.
@@ -464,7 +467,7 @@ async fn address_that_a_change_corrects_gets_no_mail_that_waits(kind: Kind) {
     eventually(|| wiring.lines(tried) == ["3"]).await;
     wiring.mend_mail();
     app.clock.advance(Duration::minutes(1));
-    eventually(|| wiring.pending_mails() == 0).await;
+    app.mails_leave().await;
     assert_eq!(recipients(wiring, GATE), [CONTACT, "right@example.com"]);
     assert_eq!(recipients(wiring, "Subject: "), [CONTACT, "right@example.com"]);
 }

@@ -18,7 +18,7 @@ use crate::{
 /// Starts a server and lets it drain for longer than any test.
 async fn draining(wiring: &Wiring, signal: &str) -> ServiceProcess {
     let server = ServiceProcess::keyed(wiring, &["--drain-secs=3600"]);
-    assert_eq!(server.readiness().await.0, StatusCode::OK);
+    server.gets_ready().await;
     server.signal(signal);
     eventually_async(async || server.readiness().await.0 == StatusCode::SERVICE_UNAVAILABLE).await;
     server

@@ -77,7 +77,7 @@ async fn concurrent_repeats_create_one_order() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn instances_share_mails_and_send_none_twice() {
-    const ORDERS: usize = 2_000;
+    const ORDERS: usize = 500;
     let wiring = Wiring::production_without_tables();
     let instances = two_instances(&wiring);
     let pooled = instances.each_ref().map(|it| Api { client: client(), ..(**it).clone() });
@@ -87,10 +87,18 @@ async fn instances_share_mails_and_send_none_twice() {
         // One address would get 200 mails an hour.
         order["signingContactsFormData"]["orderContactEmail"] =
             format!("escrow-{at}@title.example.com").into();
-        pooled[at % 2].create(&order).await.status()
+        // A busy machine may not carry it out in time, or may not say so: the client repeats it.
+        loop {
+            match pooled[at % 2].create(&order).await.status() {
+                StatusCode::SERVICE_UNAVAILABLE => {}
+                status => break status,
+            }
+        }
     });
     let statuses: Vec<StatusCode> = orders.buffer_unordered(32).collect().await;
-    assert!(statuses.iter().all(|status| *status == StatusCode::CREATED));
+    let is_done = |status: &_| [StatusCode::CREATED, StatusCode::CONFLICT].contains(status);
+    assert!(statuses.iter().all(is_done), "{statuses:?}");
+    assert_eq!(wiring.rows("orders"), ORDERS);
     wiring.servers().wait_for_mails(ORDERS).await;
     eventually(|| wiring.pending_mails() == 0).await;
 

@@ -127,7 +127,7 @@ fn assert_answered(modes: &[(Mode, usize)]) {
     let (wiring, next) = (Wiring::embedded(), AtomicUsize::new(0));
     let mut acknowledged = 0;
     for _ in 0..stops {
-        let service = ServiceProcess::keyed(&wiring, &["--rate-per-second=0", "--drain-secs=1"]);
+        let service = ServiceProcess::keyed(&wiring, &["--rate-per-second=0", "--drain-secs=5"]);
         let api = (*service).clone();
         let ready = AtomicBool::new(true);
         let before = next.load(Ordering::Relaxed);

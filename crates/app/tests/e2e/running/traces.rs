@@ -115,7 +115,8 @@ async fn request_and_its_deliveries_are_one_trace() {
 #[tokio::test(flavor = "multi_thread")]
 async fn unsampled_trace_is_not_exported() {
     let (wiring, collector) = (Wiring::embedded(), ScriptedServer::start(Vec::new()));
-    let variables = format!("OTEL_EXPORTER_OTLP_ENDPOINT={}", collector.url());
+    let variables =
+        format!("OTEL_EXPORTER_OTLP_ENDPOINT={} OTEL_BSP_SCHEDULE_DELAY=50", collector.url());
     let service = start(&wiring, &variables, &[]);
     let post = || service.order_on(CREATE, "F-1");
     created(in_trace(post(), TRACE, "00").send().await.unwrap()).await;
@@ -123,8 +124,6 @@ async fn unsampled_trace_is_not_exported() {
         problem(in_trace(post(), TRACE, "00").send().await.unwrap(), 409, "duplicate_order").await;
     let sampled = problem(post().send().await.unwrap(), 409, "duplicate_order").await;
 
-    // The stop exports what waits.
-    service.stop_and_read_log();
     assert_eq!(unsampled["trace_id"], TRACE);
     let trace = sampled["trace_id"].as_str().unwrap();
     let exported = |trace: &str| {
@@ -132,7 +131,9 @@ async fn unsampled_trace_is_not_exported() {
         let requests = collector.requests();
         requests.iter().any(|request| request.body.windows(16).any(|part| part == bytes))
     };
-    assert!(exported(trace) && !exported(TRACE));
+    eventually(|| exported(trace)).await;
+    service.stop_and_read_log();
+    assert!(!exported(TRACE));
     assert!(collector.requests().iter().all(|request| request.path() == "/v1/traces"));
 }
 
@@ -169,7 +170,8 @@ async fn collector_that_fails_costs_no_order() {
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_collector_there_is_no_export() {
     let collector = ScriptedServer::start(Vec::new());
-    let endpoint = format!("OTEL_EXPORTER_OTLP_ENDPOINT={}", collector.url());
+    let endpoint =
+        format!("OTEL_EXPORTER_OTLP_ENDPOINT={} OTEL_BSP_SCHEDULE_DELAY=50", collector.url());
     for (variables, exports) in [
         ("OTEL_SERVICE_NAME=unused".to_owned(), false),
         (format!("{endpoint} OTEL_SDK_DISABLED=true"), false),
@@ -188,6 +190,9 @@ async fn without_a_collector_there_is_no_export() {
         assert_eq!(problem["trace_id"].is_string(), exports);
         let metrics = service.ops("/metrics").await.1;
         assert_eq!(metrics.contains("notary_orders_trace_spans_total"), exports);
+        if exports {
+            eventually(|| !collector.requests().is_empty()).await;
+        }
         service.stop_and_read_log();
         assert_eq!(!collector.requests().is_empty(), exports);
     }

@@ -86,19 +86,19 @@ async fn instances_whose_clocks_differ_send_each_webhook_once() {
         let (client, receiver) = (first.as_key(&key), Receiver::holding());
         let webhook = json!({ "url": receiver.url(), "events": ["order.created"] });
         created(client.post("/api/webhooks").json(&webhook).send().await.unwrap()).await;
-        created(client.order("F-1").await).await;
-        eventually(|| receiver.received().len() == 1).await;
-
         let database = first.clock.clone();
         let clock = Arc::new(ManualClock::default());
         clock.set(database.now() - clock.now() + off);
         let stores = Wiring::on_database(first.wiring.servers().database_url());
         // Its bucket is another, so it takes the database for a copy.
         let flags = [&WEBHOOKS[..], &["--sends-messages=true"]].concat();
-        let second = TestApp::start_beside(stores, clock, database, &flags, Some(key)).await;
+        let second =
+            TestApp::start_beside(stores, clock, database, &flags, Some(key.clone())).await;
         if off.abs() > Duration::MINUTE {
             eventually_async(async || erasures_wait(&second).await).await;
         }
+        created(client.order("F-1").await).await;
+        eventually(|| receiver.received().len() == 1).await;
         created(second.order("F-2").await).await;
         eventually(|| first.rows("webhook_deliveries") == 2).await;
         receiver.answer();

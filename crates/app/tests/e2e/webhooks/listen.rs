@@ -8,6 +8,7 @@ use std::{
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 use time::OffsetDateTime;
+use tokio::net::TcpSocket;
 
 use crate::{
     harness::service_process::{ServiceProcess, issue_key, notary_orders, output, run},
@@ -187,15 +188,19 @@ fn service_that_does_not_run_is_suspected() {
 fn endpoint_of_a_killed_receiver_is_deleted_by_the_next() {
     let wiring = Wiring::embedded();
     let _service = ServiceProcess::keyed(&wiring, &WEBHOOKS);
-    let killed = Listening::start(&wiring, &["--port=0"]);
-    let port = killed.url.trim_end_matches('/').rsplit_once(':').unwrap().1.to_owned();
+    // Keeps the port from other tests: the receivers may listen there, because this socket does not.
+    let port = TcpSocket::new_v4().unwrap();
+    port.set_reuseaddr(true).unwrap();
+    port.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let flag = format!("--port={}", port.local_addr().unwrap().port());
+    let killed = Listening::start(&wiring, &[&flag]);
     let own = "http://127.0.0.1:9000/";
     run(&wiring, &["webhooks", "create", "--client=1", "--url", own, WEBHOOKS[0], WEBHOOKS[1]]);
     let left = endpoints(&wiring)[0]["id"].clone();
     assert_eq!(killed.stop("-KILL").0, None);
     assert_eq!(endpoints(&wiring).len(), 2);
 
-    let next = Listening::start(&wiring, &[&format!("--port={port}")]);
+    let next = Listening::start(&wiring, &[&flag]);
     let urls: Vec<_> = endpoints(&wiring).into_iter().map(|it| it["url"].clone()).collect();
     assert_eq!(urls, [json!(own), json!(next.url)]);
     assert_ne!(endpoints(&wiring)[1]["id"], left);
