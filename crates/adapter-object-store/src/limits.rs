@@ -6,6 +6,8 @@ use std::time::Duration;
 /// client gets its answer within 3 seconds, unless its documents take longer to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimeLimits {
+    /// Connecting to a remote store, in each attempt at a request.
+    pub connect: Duration,
     /// A request to a remote store with its retries, in addition to the time for its body.
     pub request: Duration,
     /// Aborting an upload, which delays the error response.
@@ -17,6 +19,7 @@ pub struct TimeLimits {
 impl Default for TimeLimits {
     fn default() -> Self {
         Self {
+            connect: Duration::from_secs(2),
             request: Duration::from_millis(2_500),
             abort: Duration::from_millis(1_500),
             check: Duration::from_millis(1_500),

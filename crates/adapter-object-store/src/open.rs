@@ -20,7 +20,7 @@ pub fn open(
     // TLS uses the provider of the process. An error means that one is installed already; it is the
     // same one, because no other is linked.
     let _ = ring::default_provider().install_default();
-    let (objects, hint) = remote::open(&url, &variables.into_iter().collect::<Vec<_>>())?;
+    let (objects, hint) = remote::open(&url, &variables.into_iter().collect::<Vec<_>>(), limits)?;
     Ok(Arc::new(Bucket::new(objects, hint, limits)))
 }
 
@@ -33,7 +33,7 @@ pub fn identity(
     let variables: Vec<_> = variables.into_iter().collect();
     let url = Url::parse(url).map_err(|_| wrong(NO_URL))?;
     let _ = ring::default_provider().install_default();
-    remote::open(&url, &variables)?;
+    remote::open(&url, &variables, TimeLimits::default())?;
     Ok(remote::identity(&url, &variables))
 }
 

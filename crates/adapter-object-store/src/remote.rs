@@ -11,14 +11,17 @@ use object_store::{
 use url::Url;
 
 use crate::{
+    TimeLimits,
     bucket_url::BucketUrl,
     failure::one_line,
     open_error::{OpenError, wrong},
 };
 
-/// Time limits of one attempt. `bucket` limits a request with its retries, and the pauses of a body.
+/// Returns the time limits of one attempt. `bucket` limits a request with its retries, and the pauses of a body.
 /// A whole body has no limit, because the reader of a document may be slow.
-const TIMEOUTS: [(&str, &str); 2] = [("connect_timeout", "2 seconds"), ("timeout", "1 day")];
+fn timeouts(connect: &str) -> [(&str, Option<&str>); 2] {
+    [("connect_timeout", Some(connect)), ("timeout", Some("1 day"))]
+}
 
 /// Prefixes of the variables of each store.
 const AWS: &str = "AWS_";
@@ -68,11 +71,13 @@ pub(crate) type Variables = [(String, String)];
 pub(crate) fn open(
     url: &Url,
     variables: &Variables,
+    limits: TimeLimits,
 ) -> Result<(Arc<dyn ObjectStore>, &'static str), OpenError> {
+    let connect = &format!("{} ms", limits.connect.as_millis());
     let (bucket, prefix) = match url.scheme() {
-        "s3" => (s3(url, variables), AWS),
-        "gs" => (google(url, variables), GOOGLE),
-        "az" => (azure(url, variables), AZURE),
+        "s3" => (s3(url, variables, connect), AWS),
+        "gs" => (google(url, variables, connect), GOOGLE),
+        "az" => (azure(url, variables, connect), AZURE),
         "file" => return Err(wrong("must be of the form file:///absolute/path")),
         _ => return Err(wrong("has an unknown scheme; known are file, s3, gs and az")),
     };
@@ -133,7 +138,7 @@ fn server_name(scheme: &str, server: &str) -> Option<String> {
 
 /// Opens a bucket of S3. Each request has the SHA-256 of its body in its signature, and in a header
 /// that the store keeps with the object.
-fn s3(url: &Url, variables: &Variables) -> Result<Arc<dyn ObjectStore>, OpenError> {
+fn s3(url: &Url, variables: &Variables, connect: &str) -> Result<Arc<dyn ObjectStore>, OpenError> {
     use AmazonS3ConfigKey as Key;
     const PARAMETERS: [&str; 6] =
         ["endpoint", "region", "path_style", "checksum", "sse", "sse_kms_key"];
@@ -147,11 +152,12 @@ fn s3(url: &Url, variables: &Variables) -> Result<Arc<dyn ObjectStore>, OpenErro
         ("aws_server_side_encryption", encryption),
         ("aws_sse_kms_key_id", location.parameter("sse_kms_key")),
     ];
+    let set = from_url.into_iter().chain(timeouts(connect));
     let is_replaced = |name: &str| {
         encryption.is_some() && AWS_ENCRYPTION.iter().any(|prefix| name.starts_with(prefix))
     };
     let kept: Vec<_> = variables.iter().filter(|(name, _)| !is_replaced(name)).cloned().collect();
-    let mut builder = configured(AmazonS3Builder::with_config, AWS, &kept, from_url);
+    let mut builder = configured(AmazonS3Builder::with_config, AWS, &kept, set);
 
     let value = |key| builder.get_config_value(&key);
     if let Some(endpoint) = value(Key::S3Endpoint).or_else(|| value(Key::Endpoint)) {
@@ -197,22 +203,31 @@ fn encryption(location: &BucketUrl) -> Result<Option<&'static str>, OpenError> {
 }
 
 /// Opens a bucket of Google Cloud Storage.
-fn google(url: &Url, variables: &Variables) -> Result<Arc<dyn ObjectStore>, OpenError> {
+fn google(
+    url: &Url,
+    variables: &Variables,
+    connect: &str,
+) -> Result<Arc<dyn ObjectStore>, OpenError> {
     let location = BucketUrl::parse(url, &["endpoint"])?;
     let endpoint = location.parameter("endpoint").map(http_url).transpose()?;
     let endpoint = endpoint.as_ref().map(|endpoint| endpoint.as_str().trim_end_matches('/'));
-    let from_url = [("google_base_url", endpoint)];
-    let builder = configured(GoogleCloudStorageBuilder::with_config, GOOGLE, variables, from_url);
+    let set = [("google_base_url", endpoint)].into_iter().chain(timeouts(connect));
+    let builder = configured(GoogleCloudStorageBuilder::with_config, GOOGLE, variables, set);
     let bucket = builder.with_bucket_name(&location.bucket).with_retry(retries()).build();
     Ok(location.apply_prefix(bucket.map_err(|error| settings_error(&error, variables))?))
 }
 
 /// Opens a container of Azure Blob Storage.
-fn azure(url: &Url, variables: &Variables) -> Result<Arc<dyn ObjectStore>, OpenError> {
+fn azure(
+    url: &Url,
+    variables: &Variables,
+    connect: &str,
+) -> Result<Arc<dyn ObjectStore>, OpenError> {
     use AzureConfigKey as Key;
     let location = BucketUrl::parse(url, &["endpoint"])?;
-    let from_url = [("azure_endpoint", location.parameter("endpoint"))];
-    let mut builder = configured(MicrosoftAzureBuilder::with_config, AZURE, variables, from_url);
+    let endpoint = location.parameter("endpoint");
+    let set = [("azure_endpoint", endpoint)].into_iter().chain(timeouts(connect));
+    let mut builder = configured(MicrosoftAzureBuilder::with_config, AZURE, variables, set);
 
     let value = |key| builder.get_config_value(&key);
     if let Some(endpoint) = value(Key::Endpoint) {
@@ -226,25 +241,24 @@ fn azure(url: &Url, variables: &Variables) -> Result<Arc<dyn ObjectStore>, OpenE
 }
 
 /// Returns a builder with the settings of a store: those among the variables, of which a blank one
-/// counts as unset, those of the URL, and the time limits. The last setting of a key counts.
+/// counts as unset, and then others. The last setting of a key counts.
 fn configured<'a, Builder: Default, Key: FromStr>(
     with: impl Fn(Builder, Key, &'a str) -> Builder,
     prefix: &str,
     variables: &'a Variables,
-    from_url: impl IntoIterator<Item = (&'a str, Option<&'a str>)>,
+    others: impl IntoIterator<Item = (&'a str, Option<&'a str>)>,
 ) -> Builder {
     let variables = variables.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     let set = variables.filter(|(name, value)| {
         name.starts_with(prefix) && !value.trim().is_empty() && *name != AWS_CHECKSUM
     });
-    let from_url = from_url.into_iter().filter_map(|(name, value)| Some((name, value?)));
-    set.chain(from_url).chain(TIMEOUTS).fold(
-        Builder::default(),
-        |builder, (name, value)| match name.to_ascii_lowercase().parse() {
+    let others = others.into_iter().filter_map(|(name, value)| Some((name, value?)));
+    set.chain(others).fold(Builder::default(), |builder, (name, value)| {
+        match name.to_ascii_lowercase().parse() {
             Ok(key) => with(builder, key, value),
             Err(_) => builder,
-        },
-    )
+        }
+    })
 }
 
 fn http_url(endpoint: &str) -> Result<Url, OpenError> {

@@ -22,7 +22,7 @@ use crate::{
     settings::ProviderSettings,
 };
 
-/// Time limit of a call, over all its requests.
+/// Default of the time limit of a call, over all its requests.
 const LIMIT: Limit = Limit::from_secs(10);
 
 /// How long the discovery document and the keys count. A key that the provider withdraws counts no longer.
@@ -37,8 +37,8 @@ const MAX_ERROR: usize = 40;
 /// Why an exchange of a code failed.
 #[derive(Debug, thiserror::Error)]
 enum NoToken {
-    #[error("the provider did not answer within {} seconds", LIMIT.as_secs())]
-    TooSlow,
+    #[error("the provider did not answer within {} seconds", .0.as_secs())]
+    TooSlow(Limit),
     #[error("the token endpoint answered {0}: {1}")]
     Refused(StatusCode, String),
     #[error("the answer of the token endpoint has no ID token")]
@@ -94,12 +94,17 @@ impl Provider {
         Self { settings, http, clock, limit: LIMIT, state: Mutex::default() }
     }
 
+    /// Sets the time limit of a call, over all its requests.
+    pub fn within(self, limit: Limit) -> Self {
+        Self { limit, ..self }
+    }
+
     async fn limited<T>(
         &self,
         call: impl Future<Output = Result<T, LoginError>>,
     ) -> Result<T, LoginError> {
         let ended = timeout(self.limit, call).await;
-        ended.unwrap_or_else(|_| Err(LoginError::Unavailable(NoToken::TooSlow.into())))
+        ended.unwrap_or_else(|_| Err(LoginError::Unavailable(NoToken::TooSlow(self.limit).into())))
     }
 
     /// Reads the discovery document, and its answer.

@@ -7,7 +7,7 @@ use rustls::{
 };
 use serde_json::{Value, json};
 use test_servers::certificates::Certificates;
-use tokio::net::TcpListener;
+use tokio::net::TcpSocket;
 
 use super::*;
 use crate::{
@@ -575,8 +575,11 @@ async fn call_ends_at_its_limit() {
 #[tokio::test]
 async fn provider_that_is_down_is_unavailable_until_it_answers() {
     let clock = Arc::new(ManualClock::default());
-    let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    let provider = provider_at(&format!("http://{closed}"), None, &clock);
+    // It does not listen.
+    let closed = TcpSocket::new_v4().unwrap();
+    closed.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = closed.local_addr().unwrap();
+    let provider = provider_at(&format!("http://{address}"), None, &clock);
     let begun = provider.begin(&pending()).await;
     assert!(matches!(begun, Err(LoginError::Unavailable(_))), "{begun:?}");
     let login = Login::new().await;

@@ -283,6 +283,11 @@ fn remove_erasure_mark(connection: &mut SqliteConnection, mark: i32) -> QueryRes
 /// # Errors
 /// The database cannot be opened, or the disk has no space for a second copy of it.
 pub fn rewrite(path: &Path) -> Result<Rewrite, OpenError> {
+    rewrite_within(path, EMPTYING_TIME)
+}
+
+/// Rewrites like [`rewrite`], with a time of its own for attempts to empty the log.
+pub(crate) fn rewrite_within(path: &Path, emptying: Duration) -> Result<Rewrite, OpenError> {
     let failed = ConnectionError::CouldntSetupConfiguration;
     let mut connection = Database::at(path, None)?.connect(Mode::Write)?;
     let mark = erasure_mark(&mut connection).map_err(failed)?;
@@ -290,7 +295,7 @@ pub fn rewrite(path: &Path) -> Result<Rewrite, OpenError> {
         return Ok(Rewrite::NotDue);
     }
     connection.batch_execute("VACUUM; PRAGMA busy_timeout = 3000").map_err(failed)?;
-    let end = Instant::now() + EMPTYING_TIME;
+    let end = Instant::now() + emptying;
     loop {
         let checkpoint = sql::<(Integer, Integer, Integer)>("PRAGMA wal_checkpoint(TRUNCATE)");
         let (busy, ..): (i32, i32, i32) = checkpoint.get_result(&mut connection).map_err(failed)?;

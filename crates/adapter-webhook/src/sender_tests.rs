@@ -11,6 +11,7 @@ use std::{
 use contract_tests::webhook_sender::{Reaction, ReceivedWebhook, WebhookSenderFixture, request};
 use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 use test_servers::certificates::Certificates;
+use tokio::net::TcpSocket;
 
 use domain::api_key::ClientId;
 
@@ -81,7 +82,7 @@ struct Fixture {
     impatient: Arc<Sender>,
     is_unanswered: AtomicBool,
     receiver: Receiver,
-    closed: String,
+    closed: TcpSocket,
 }
 
 impl Fixture {
@@ -92,7 +93,7 @@ impl Fixture {
             impatient: Arc::new(impatient),
             is_unanswered: AtomicBool::new(false),
             receiver: Receiver::start().await,
-            closed: format!("http://{}/", closed_address().await),
+            closed: closed_address(),
         }
     }
 }
@@ -113,7 +114,7 @@ impl WebhookSenderFixture for Fixture {
     }
 
     fn closed_url(&self) -> String {
-        self.closed.clone()
+        format!("http://{}/", self.closed.local_addr().unwrap())
     }
 
     async fn react(&self, reaction: Reaction) {

@@ -4,7 +4,7 @@
 
 use std::{
     io::Read as _,
-    net::{TcpListener, TcpStream},
+    net::{SocketAddr, TcpStream},
     path::Path,
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
@@ -18,7 +18,10 @@ use domain::{
 };
 use standardwebhooks::Webhook;
 use tempfile::TempDir;
-use test_servers::tools::{built, examples, python};
+use test_servers::{
+    ports::free_port,
+    tools::{built, examples, python},
+};
 use time::OffsetDateTime;
 
 const RECEIVERS: [&str; 4] =
@@ -58,7 +61,7 @@ impl Receiver {
     fn start(name: &str) -> Self {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/examples").join(name);
         let state = tempfile::tempdir().unwrap();
-        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
         let mut command = match source.extension().unwrap().to_str().unwrap() {
             "py" => Command::new(python()),
             "mjs" => Command::new("node"),

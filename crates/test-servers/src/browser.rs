@@ -175,7 +175,12 @@ impl Browser {
 
     /// Runs a script with a selector until it returns something else than `null`.
     pub async fn wait_for(&self, script: &str, selector: &str) -> Value {
-        let deadline = Instant::now() + TIMEOUT;
+        self.wait_within(TIMEOUT, script, selector).await
+    }
+
+    /// Waits like [`Self::wait_for`], with another time limit.
+    pub async fn wait_within(&self, limit: Duration, script: &str, selector: &str) -> Value {
+        let deadline = Instant::now() + limit;
         loop {
             match self.run(script, &[selector]).await {
                 Value::Null => assert!(Instant::now() < deadline, "{selector} did not appear"),
@@ -288,6 +293,8 @@ fn capabilities() -> Value {
         "--window-size=1280,1600",
     ];
     json!({
+        // In milliseconds. The defaults, such as 30 s for a script, are short for a busy machine.
+        "timeouts": { "script": 600_000, "pageLoad": 600_000 },
         "goog:loggingPrefs": { "browser": "ALL", "performance": "ALL" },
         "goog:chromeOptions": { "binary": "/usr/bin/chromium-headless-shell", "args": flags }
     })

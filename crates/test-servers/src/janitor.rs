@@ -3,13 +3,13 @@
 use std::{
     ffi::OsStr,
     io,
-    net::{Ipv4Addr, TcpListener},
     os::unix::process::CommandExt as _,
     process::{Child, Command, Stdio},
-    sync::atomic::{AtomicU16, Ordering},
     thread,
     time::{Duration, Instant},
 };
+
+pub use crate::ports::free_port;
 
 /// Runs the arguments as a command, and kills it when standard input ends, even if it is suspended.
 pub(crate) const RUN: &str = r#""$@" </dev/null & cat >/dev/null; kill -KILL $!"#;
@@ -45,19 +45,6 @@ impl Drop for Janitor {
     fn drop(&mut self) {
         drop(self.0.stdin.take());
         let _ = self.0.wait();
-    }
-}
-
-/// Returns a port of 127.0.0.1 that is free, each only once. It is below those that the kernel gives
-/// to other servers and clients of the tests, so none of them takes it before its server listens.
-pub fn free_port() -> u16 {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    let first = u16::try_from(std::process::id() % 10_000).unwrap();
-    loop {
-        let port = 12_000 + (first + NEXT.fetch_add(1, Ordering::Relaxed)) % 20_000;
-        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
-            return port;
-        }
     }
 }
 

@@ -29,6 +29,7 @@ pub mod collector;
 pub mod janitor;
 #[cfg(feature = "oidc")]
 pub mod oidc;
+pub mod ports;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 #[cfg(feature = "proxy")]

@@ -41,8 +41,7 @@ fn other_authorization_headers_are_rejected() {
     assert!(bearer(twice.to_http_request().headers()).is_err());
 }
 
-/// Guesses keys until so many requests were rejected because of the rate. Returns the number of the others: each
-/// second allows one more, and machines differ.
+/// Guesses keys until so many requests were rejected because of the rate. Returns the number of the others.
 async fn guess_until_throttled(api: &TestApi, times: usize) -> usize {
     let (mut others, mut throttled) = (0, 0);
     for number in 0.. {

@@ -14,10 +14,13 @@ use domain::{
     api_key::{Rate, Scope},
     person::{Caller, Doer, PersonId},
 };
+#[cfg(not(test))]
+use governor::clock::DefaultClock as Time;
+// Stands still: no bucket is refilled between two requests of a test, however slow the machine is.
+#[cfg(test)]
+use governor::clock::FakeRelativeClock as Time;
 use governor::{
-    NotUntil, Quota, RateLimiter,
-    clock::{Clock as _, DefaultClock},
-    middleware::StateInformationMiddleware,
+    NotUntil, Quota, RateLimiter, clock::Clock as _, middleware::StateInformationMiddleware,
     state::keyed::DefaultKeyedStateStore,
 };
 
@@ -230,22 +233,24 @@ impl Allowance {
 
 /// Buckets of one rate; `None` if it is no limit.
 struct Buckets<K: Hash + Eq + Clone>(
-    Option<RateLimiter<K, DefaultKeyedStateStore<K>, DefaultClock, StateInformationMiddleware>>,
+    Option<RateLimiter<K, DefaultKeyedStateStore<K>, Time, StateInformationMiddleware>>,
 );
 
 impl<K: Hash + Eq + Clone> Buckets<K> {
     fn new(rate: Rate) -> Self {
         let limit = NonZeroU32::new(rate.per_second).zip(NonZeroU32::new(rate.burst));
         Self(limit.map(|(per_second, burst)| {
-            RateLimiter::keyed(Quota::per_second(per_second).allow_burst(burst)).with_middleware()
+            let quota = Quota::per_second(per_second).allow_burst(burst);
+            RateLimiter::dashmap_with_clock(quota, Time::default()).with_middleware()
         }))
     }
 
     /// Takes one request. Returns the remaining requests, or the number of seconds to wait.
     fn take(&self, key: &K) -> Option<Result<u32, u64>> {
-        let taken = self.0.as_ref()?.check_key(key);
+        let limiter = self.0.as_ref()?;
+        let taken = limiter.check_key(key);
         let seconds =
-            |until: NotUntil<_>| until.wait_time_from(DefaultClock::default().now()).as_secs() + 1;
+            |until: NotUntil<_>| until.wait_time_from(limiter.clock().now()).as_secs() + 1;
         Some(taken.map(|state| state.remaining_burst_capacity()).map_err(seconds))
     }
 

@@ -4,6 +4,7 @@ use contract_tests::{fakes::CountingEntropy, notifier::notification_of};
 use futures_util::{StreamExt as _, future::join_all, stream::FuturesUnordered};
 use test_servers::smtp::{Offer, Phase, SmtpServer, Tls, Treatment};
 
+mod contract;
 mod secrecy;
 mod slow;
 

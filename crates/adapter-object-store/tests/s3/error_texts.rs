@@ -7,6 +7,7 @@ use test_servers::{
     certificates::Certificates,
     s3::{ACCESS_KEY, BUCKET, S3Server, SECRET_KEY, Treatment},
 };
+use tokio::net::TcpSocket;
 
 use super::harness::{GENEROUS, owned, unavailable};
 
@@ -31,9 +32,12 @@ fn credentials<'a>(key: &'a str, secret: &'a str) -> [(&'static str, &'a str); 2
     [("AWS_ACCESS_KEY_ID", key), ("AWS_SECRET_ACCESS_KEY", secret)]
 }
 
-/// Returns an address that refuses connections.
-fn closed_address() -> String {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
+/// Reserves an address that refuses connections, because nothing listens.
+fn closed_address() -> (TcpSocket, String) {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = socket.local_addr().unwrap().to_string();
+    (socket, address)
 }
 
 #[tokio::test]
@@ -54,7 +58,8 @@ async fn answer_of_the_store() {
 
 #[tokio::test]
 async fn refused_connection() {
-    let url = format!("s3://{BUCKET}?endpoint=http://{}", closed_address());
+    let (_reserved, closed) = closed_address();
+    let url = format!("s3://{BUCKET}?endpoint=http://{closed}");
     let error = check_error(&url, &credentials(ACCESS_KEY, "guessed")).await;
     assert_eq!(error, "the store is unavailable: Connection refused (os error 111)");
 }
@@ -62,7 +67,8 @@ async fn refused_connection() {
 #[tokio::test]
 async fn missing_credentials() {
     let server = S3Server::start();
-    let refusing = format!("http://{}", closed_address());
+    let (_reserved, closed) = closed_address();
+    let refusing = format!("http://{closed}");
     let expected = "the store is unavailable: Connection refused (os error 111); \
                     no credentials are set, so the machine's metadata service is asked";
     assert_eq!(check_error(&server.url(), &[("AWS_METADATA_ENDPOINT", &refusing)]).await, expected);

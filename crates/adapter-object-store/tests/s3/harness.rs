@@ -17,6 +17,7 @@ use tokio::task::{JoinHandle, spawn_blocking};
 
 /// Limits that no request meets on a busy machine.
 pub const GENEROUS: TimeLimits = TimeLimits {
+    connect: Duration::from_secs(600),
     request: Duration::from_secs(600),
     abort: Duration::from_secs(600),
     check: Duration::from_secs(600),

@@ -21,7 +21,7 @@ use test_servers::{postgres::Cluster, proxy::Proxy};
 
 use super::{
     GENEROUS, PostgresStore, SHORT, create, database, log_line, not_created, open, outsider,
-    sessions, store_with, unavailable, until, url_through,
+    sessions, sleep, store_with, unanswered, unavailable, until, url_through,
 };
 
 /// Connections of a start: two look for a pooler, of which one looks for missing migrations, and another
@@ -41,7 +41,7 @@ async fn server_ends_statement_before_caller() {
     create(&open(&database.url(), 1), "F-1").await.unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn call_without_a_connection_fails() {
     for connections in [1, 2] {
         let database = database().await;
@@ -52,9 +52,13 @@ async fn call_without_a_connection_fails() {
         proxy.stall();
         let calls = (0..10).map(|number| {
             let store = Arc::clone(&store);
-            tokio::spawn(async move { create(&store, &format!("F-{number}")).await })
+            tokio::spawn(async move {
+                // The first takes a connection before the others come.
+                sleep(Duration::from_millis(number)).await;
+                create(&store, &format!("F-{number}")).await
+            })
         });
-        for rejected in join_all(calls).await.into_iter().map(Result::unwrap) {
+        for rejected in unanswered(join_all(calls)).await.into_iter().map(Result::unwrap) {
             not_created(rejected);
         }
         proxy.go_on();
@@ -127,7 +131,7 @@ async fn connection_outlives_runtime_of_its_call() {
     assert_eq!(proxy.accepted(), AT_START + 1, "one in the pool");
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn vanished_server_fails_one_call_only() {
     let database = database().await;
     let proxy = Proxy::to(Cluster::shared().port());
@@ -146,7 +150,7 @@ async fn vanished_server_fails_one_call_only() {
     join_all(calls).await.into_iter().for_each(|call| drop(call.unwrap().unwrap()));
 
     proxy.lose();
-    unavailable(store.list().await);
+    unavailable(unanswered(store.list()).await);
     store.list().await.unwrap();
     create(&store, "F-1").await.unwrap();
 }

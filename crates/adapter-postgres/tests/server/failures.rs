@@ -10,7 +10,7 @@ use domain::{
 use test_servers::postgres::{Cluster, Database, PASSWORD, SUPERUSER};
 use time::Duration;
 
-use super::{create, log_line, not_created, open, store, unavailable, url_through};
+use super::{closed_port, create, log_line, not_created, open, store, unavailable, url_through};
 
 /// Makes every order fail with an error code of PostgreSQL.
 fn reject_orders(database: &Database<'_>, code: &str) {
@@ -117,11 +117,11 @@ async fn error_contains_no_value_of_the_row() {
 async fn failed_connection_is_one_line_with_cause() {
     let database = Cluster::shared().database();
     let port = Cluster::shared().port();
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let closed = closed_port();
     let unknown = "x".repeat(64);
     for (url, cause) in [
         (
-            url_through(free, &database),
+            url_through(closed.local_addr().unwrap().port(), &database),
             "no connection to the database: error connecting to server: Connection refused",
         ),
         (

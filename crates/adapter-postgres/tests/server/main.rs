@@ -51,6 +51,7 @@ use domain::{
 };
 use test_servers::postgres::{Cluster, Database, PASSWORD, SUPERUSER};
 use tokio::{
+    net::TcpSocket,
     sync::OnceCell,
     time::{Instant, sleep},
 };
@@ -72,11 +73,11 @@ const GENEROUS: TimeLimits = TimeLimits {
     fast_rejection: TIMEOUT,
 };
 
-/// Limits for a server that does not answer: no other call meets them, and a test can wait for them.
+/// Limits for a server that does not answer: no other call meets them, and [`unanswered`] puts the clock past them.
 const SHORT: TimeLimits = TimeLimits {
-    acquire: Duration::from_secs(4),
-    statement: Duration::from_secs(4),
-    call: Duration::from_secs(5),
+    acquire: Duration::from_secs(40),
+    statement: Duration::from_secs(40),
+    call: Duration::from_secs(50),
     ..GENEROUS
 };
 
@@ -122,6 +123,13 @@ fn sql_without_statistics(database: &Database<'_>, statements: &str) {
 /// Returns the URL of a database through another port.
 fn url_through(port: u16, database: &Database<'_>) -> String {
     format!("postgres://{SUPERUSER}:{PASSWORD}@127.0.0.1:{port}/{}", database.name)
+}
+
+/// Reserves a port of 127.0.0.1 where nothing listens.
+fn closed_port() -> TcpSocket {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    socket
 }
 
 /// Returns a session of another program.
@@ -237,6 +245,15 @@ async fn call_rejected(store: &PostgresStore) {
     assert_eq!(RejectedLog::claim_mail(store, claim).await.unwrap(), [key]);
     let untold = RejectedLog::untold(store, &[key], 1).await.unwrap();
     RejectedLog::end_claim(store, &[key], &untold, NOW).await.unwrap();
+}
+
+/// Makes calls that no server answers. Whenever all of them wait, the clock goes on to the next limit. Only a runtime
+/// with one thread has such a clock.
+async fn unanswered<T>(calls: impl Future<Output = T>) -> T {
+    tokio::time::pause();
+    let ended = calls.await;
+    tokio::time::resume();
+    ended
 }
 
 /// Waits until a condition holds.

@@ -1,5 +1,7 @@
 //! Servers that stop, freeze and return.
 
+use std::{sync::Arc, time::Duration};
+
 use contract_tests::samples::{NOW, WINDOW, document, keys_of, new_order, object_key};
 use domain::ports::{
     ApiKeyRepo, DeliveryQueue as _, NewOrder, OrderRepo as _, UploadLedger as _, WriteError,
@@ -7,8 +9,8 @@ use domain::ports::{
 use test_servers::postgres::{Cluster, Stop};
 
 use super::{
-    PostgresStore, SHORT, create, not_created, outsider, sessions, store, store_at, unavailable,
-    until,
+    PostgresStore, SHORT, create, not_created, outsider, sessions, sleep, store, store_at,
+    unanswered, unavailable, until,
 };
 
 /// Waits until a store creates orders again.
@@ -17,10 +19,10 @@ async fn recover(store: &PostgresStore, file_number: &str) {
 }
 
 /// Returns a store on a database whose server will not answer.
-async fn impatient_store_at(url: &str) -> PostgresStore {
+async fn impatient_store_at(url: &str) -> Arc<PostgresStore> {
     let store = PostgresStore::open(url, 4, SHORT).unwrap();
     store.migrate().await.unwrap();
-    store
+    Arc::new(store)
 }
 
 async fn every_port_is_unavailable(store: &PostgresStore) {
@@ -46,11 +48,11 @@ async fn stop_and_return_of_the_server_are_noticed() {
     assert_eq!(database.sql("SELECT count(*) FROM orders"), "4", "acknowledged orders are stored");
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn frozen_server_times_out_and_stores_no_partial_order() {
     let cluster = Cluster::start(&[]);
     let database = cluster.database();
-    let store = std::sync::Arc::new(impatient_store_at(&database.url()).await);
+    let store = impatient_store_at(&database.url()).await;
     create(&store, "before").await.unwrap();
     let documents: Vec<_> = (0..20).map(|_| document()).collect();
     store.record(&keys_of(&documents), NOW).await.unwrap();
@@ -60,6 +62,8 @@ async fn frozen_server_times_out_and_stores_no_partial_order() {
     let calls = (0..8).map(|number| {
         let (store, order) = (store.clone(), order.clone());
         tokio::spawn(async move {
+            // The first takes a connection before the others come.
+            sleep(Duration::from_millis(number)).await;
             match number {
                 0 => not_created(store.create(&order, WINDOW).await),
                 1 => unavailable(store.check().await),
@@ -68,7 +72,8 @@ async fn frozen_server_times_out_and_stores_no_partial_order() {
             };
         })
     });
-    futures_util::future::join_all(calls).await.into_iter().for_each(Result::unwrap);
+    let calls = futures_util::future::join_all(calls);
+    unanswered(calls).await.into_iter().for_each(Result::unwrap);
     cluster.thaw();
     recover(&store, "after").await;
 
@@ -87,7 +92,7 @@ async fn frozen_server_times_out_and_stores_no_partial_order() {
     );
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn order_missing_on_standby_is_not_acknowledged() {
     let cluster = Cluster::start(&[]);
     let database = cluster.database();
@@ -98,11 +103,24 @@ async fn order_missing_on_standby_is_not_acknowledged() {
     cluster.sql("postgres", "ALTER SYSTEM SET synchronous_standby_names = 'gone'");
     cluster.sql("postgres", "SELECT pg_reload_conf()");
     let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
-    assert_eq!(cluster.sql("postgres", waiting), "0");
+    // The server reads its settings later.
+    let other = outsider(&database).await;
+    let change = "SET synchronous_commit = on; SELECT pg_logical_emit_message(true, 'x', '')";
+    let changing = tokio::spawn(async move { while other.batch_execute(change).await.is_ok() {} });
+    until("changes wait", async || cluster.sql("postgres", waiting) == "1").await;
+    changing.abort();
 
-    not_created(create(&store, "F-1").await);
-    assert_eq!(cluster.sql("postgres", waiting), "1");
-    not_created(create(&store, "F-1").await);
+    let call = || {
+        let store = Arc::clone(&store);
+        tokio::spawn(async move { create(&store, "F-1").await })
+    };
+    let first = call();
+    until("the order waits", async || cluster.sql("postgres", waiting) == "2").await;
+    not_created(unanswered(first).await.unwrap());
+    let second = call();
+    let outsider = outsider(&database).await;
+    until("it waits for the first one", async || sessions(&outsider).await.1 == 1).await;
+    not_created(unanswered(second).await.unwrap());
     cluster.sql("postgres", "ALTER SYSTEM RESET synchronous_standby_names");
     cluster.sql("postgres", "SELECT pg_reload_conf()");
     until("the order is stored", async || database.sql("SELECT count(*) FROM orders") == "2").await;

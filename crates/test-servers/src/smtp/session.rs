@@ -2,6 +2,8 @@
 
 use std::{
     io::{self, ErrorKind},
+    net,
+    os::fd::AsFd as _,
     pin::Pin,
     sync::{Arc, atomic::Ordering},
     time::Duration,
@@ -13,6 +15,7 @@ use tokio::{
     net::TcpStream,
     time::sleep,
 };
+use tokio_rustls::server::TlsStream;
 
 use super::treatment::{Mail, PASSWORD, Phase, Relay, Step, Tls, Treatment, USER};
 
@@ -21,8 +24,22 @@ const DRIP_PAUSE: Duration = Duration::from_millis(50);
 /// Longest line of a command or a mail (RFC 5321 section 4.5.3.1).
 const MAX_LINE: usize = 1_000;
 
-trait Io: AsyncRead + AsyncWrite + Send {}
-impl<T: AsyncRead + AsyncWrite + Send> Io for T {}
+trait Io: AsyncRead + AsyncWrite + Send {
+    /// Returns the socket, also of a connection with TLS.
+    fn socket(&self) -> &TcpStream;
+}
+
+impl Io for TcpStream {
+    fn socket(&self) -> &TcpStream {
+        self
+    }
+}
+
+impl Io for TlsStream<Pin<Box<dyn Io>>> {
+    fn socket(&self) -> &TcpStream {
+        self.get_ref().0.socket()
+    }
+}
 
 type Stream = BufReader<Pin<Box<dyn Io>>>;
 
@@ -230,8 +247,9 @@ impl Session {
                     ended.map_or(Ok(()), Err)?;
                 }
                 Treatment::Serve | Treatment::ServeAndHangUp | Treatment::Refuse(_) => {
-                    if held {
-                        self.ensure_connected().await?;
+                    // The client may also have abandoned a mail before this rule was set.
+                    if held || phase == Phase::Content {
+                        self.ensure_connected()?;
                     }
                     return Ok(treatment);
                 }
@@ -240,14 +258,14 @@ impl Session {
     }
 
     /// Fails if the client has disconnected: an abandoned command must not be executed.
-    async fn ensure_connected(&mut self) -> io::Result<()> {
-        // Lets the runtime process pending network events.
-        tokio::task::yield_now().await;
-        tokio::select! {
-            biased;
-            error = disconnected(&mut self.stream) => Err(error),
-            () = std::future::ready(()) => Ok(()),
-        }
+    fn ensure_connected(&self) -> io::Result<()> {
+        // Asks the kernel, because the runtime learns of the end of a connection later.
+        let socket = self.stream.get_ref().socket().as_fd().try_clone_to_owned()?;
+        let is_connected = match net::TcpStream::from(socket).peek(&mut [0]) {
+            Ok(bytes) => bytes > 0,
+            Err(error) => error.kind() == ErrorKind::WouldBlock,
+        };
+        if is_connected { Ok(()) } else { Err(hang_up()) }
     }
 
     async fn finish(&mut self, treatment: Treatment, reply: &str) -> io::Result<bool> {

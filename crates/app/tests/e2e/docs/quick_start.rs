@@ -4,7 +4,6 @@
 use std::{
     collections::BTreeMap,
     env, fs,
-    net::TcpListener,
     os::unix::fs::PermissionsExt as _,
     path::Path,
     process::{Command, Stdio},
@@ -12,6 +11,7 @@ use std::{
 
 use test_servers::{
     certificates::Certificates,
+    janitor::free_port,
     postgres::{self, Cluster},
 };
 
@@ -109,7 +109,7 @@ async fn commands_of_quick_start_make_a_service_for_two_sides() {
     }
     let data = machine.file("data");
     machine.environment.insert("NOTARY_ORDERS_DATA_DIR".to_owned(), data.clone());
-    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let free = format!("127.0.0.1:{}", free_port());
     machine.environment.insert("NOTARY_ORDERS_OPS_LISTEN".to_owned(), free.clone());
 
     let checks = block(&guide, "4. Check");

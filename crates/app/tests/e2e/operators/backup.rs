@@ -12,14 +12,14 @@ use std::{
     thread,
 };
 
-use reqwest::Method;
+use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use serde_json::{Value, json};
 use tokio::{runtime::Handle, task::block_in_place};
 
 use crate::{
     harness::documents::{assert_documents_are_left, work_on_documents},
     harness::service_process::{ServiceProcess, error_of, fail, output, run, text},
-    harness::{LONG_WINDOW, created, deed, files_below, problem},
+    harness::{CREATE_WITH_DOCUMENTS, LONG_WINDOW, created, deed, files_below, patiently, problem},
     wiring::Wiring,
 };
 
@@ -39,6 +39,19 @@ async fn with_backup() -> (Wiring, tempfile::TempDir) {
     (wiring, backup)
 }
 
+/// Sends a request until the service carries it out: the database of a busy machine may be late. Returns the answer.
+async fn insist(request: impl Fn() -> RequestBuilder) -> Response {
+    let carried_out = async {
+        loop {
+            let answer = request().send().await.unwrap();
+            if answer.status() != StatusCode::SERVICE_UNAVAILABLE {
+                break answer;
+            }
+        }
+    };
+    patiently(carried_out).await
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn backup_under_load_restores_complete_orders() {
     let wiring = Wiring::embedded();
@@ -54,12 +67,13 @@ async fn backup_under_load_restores_complete_orders() {
                 let mut orders = 0;
                 while !stop.load(Ordering::SeqCst) {
                     let number = format!("during-{number}-{orders}");
-                    let order = created(service.order_with_deed(&number).await).await;
+                    let create = || service.order_on(CREATE_WITH_DOCUMENTS, &number);
+                    let order = created(insist(create).await).await;
                     orders += 1;
                     if orders % 2 == 0 {
                         let document = format!("/api/order/{}/documents/0", order["order_id"]);
-                        let withdrawn = service.request(Method::DELETE, &document).send().await;
-                        assert_eq!(withdrawn.unwrap().status(), 204);
+                        let withdraw = || service.request(Method::DELETE, &document);
+                        assert_eq!(insist(withdraw).await.status(), 204);
                     }
                 }
                 orders

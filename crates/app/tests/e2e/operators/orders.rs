@@ -9,10 +9,7 @@ use time::Duration;
 use crate::{
     harness::documents::work_on_documents,
     harness::service_process,
-    harness::{
-        TestApp, clock_behind_system, created, deed, eventually, form, order, problem,
-        with_documents,
-    },
+    harness::{TestApp, clock_behind_system, created, deed, form, order, problem, with_documents},
     wiring::{Kind, Wiring, on_both_wirings},
 };
 
@@ -175,7 +172,7 @@ async fn erasure_by_age_spares_newer_orders(kind: Kind) {
     }
     created(app.order_with_deed("OLD").await).await;
     // The advance would end the leases of mails in progress, which would be sent twice.
-    eventually(|| app.wiring.pending_mails() == 0).await;
+    app.mails_leave().await;
     app.clock.advance(Duration::days(2));
     let recent = created(app.order_with_deed("NEW").await).await;
     app.mails(104).await;

@@ -1,5 +1,7 @@
 //! Rights: members, admins of one side, keys, and the last admin.
 
+use std::time::Instant;
+
 use domain::{
     api_key::{ClientId, Party},
     person::Role,
@@ -166,6 +168,51 @@ async fn last_way_to_sign_in_of_the_admins_stays(kind: Kind) {
     again.call(Method::DELETE, &of_ann, None).await;
 }
 
+/// An invitation by an admin, which was admitted, and the end of which has not been sent.
+struct Begun {
+    at: Instant,
+    stream: TcpStream,
+    rest: String,
+}
+
+impl Begun {
+    /// Begins an invitation in the session of the page of a person with this number.
+    async fn in_session_of(page: &Page, id: i64, app: &TestApp) -> Self {
+        let query = format!("SELECT last_used_at FROM sessions WHERE person_id = {id}");
+        let used = || app.wiring.lines(&query);
+        let before = used();
+        app.clock.advance(Duration::SECOND);
+        let body = json!({ "name": format!("Joe {id}"), "role": "member" }).to_string();
+        let (first, rest) = body.split_at(5);
+        let head = format!(
+            "POST /api/people HTTP/1.1\r\nHost: {}\r\nCookie: {SESSION}={}\r\n\
+             Sec-Fetch-Site: same-origin\r\n{JSON}Content-Length: {}\r\nConnection: close\r\n\r\n{first}",
+            page.host,
+            page.session.as_ref().unwrap(),
+            body.len()
+        );
+        let at = Instant::now();
+        let mut stream = TcpStream::connect(app.address).await.unwrap();
+        stream.write_all(head.as_bytes()).await.unwrap();
+        // It was admitted: it has used the session.
+        eventually(|| used() != before).await;
+        Self { at, stream, rest: rest.to_owned() }
+    }
+
+    /// Returns whether the end can still arrive within the 15 seconds of a body.
+    fn is_in_time(&self) -> bool {
+        self.at.elapsed().as_secs() < 10
+    }
+
+    /// Sends the end, and returns the answer.
+    async fn end(mut self) -> String {
+        self.stream.write_all(self.rest.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        patiently(self.stream.read_to_string(&mut answer)).await.unwrap();
+        answer
+    }
+}
+
 /// What was admitted ends with the rights that it had. The next request has the new ones.
 async fn change_of_an_admin_who_is_none_any_more_ends(kind: Kind) {
     let app = kind.app().await;
@@ -174,29 +221,19 @@ async fn change_of_an_admin_who_is_none_any_more_ends(kind: Kind) {
         (json!({ "role": "member" }), (403, "not_admin")),
         (json!({ "disabled": true }), (401, "session_ended")),
     ] {
-        let (id, mut ann) = signed_in(&app, CLIENT, "Ann Roe", Role::Admin).await;
-        let query = format!("SELECT last_used_at FROM sessions WHERE person_id = {}", id.0);
-        let used = || app.wiring.lines(&query);
-        let before = used();
-        app.clock.advance(Duration::SECOND);
-        let body = json!({ "name": format!("Joe {}", id.0), "role": "member" }).to_string();
-        let (first, rest) = body.split_at(5);
-        let head = format!(
-            "POST /api/people HTTP/1.1\r\nHost: {}\r\nCookie: {SESSION}={}\r\n\
-             Sec-Fetch-Site: same-origin\r\n{JSON}Content-Length: {}\r\nConnection: close\r\n\r\n{first}",
-            ann.host,
-            ann.session.as_ref().unwrap(),
-            body.len()
-        );
-        let mut stream = TcpStream::connect(app.address).await.unwrap();
-        stream.write_all(head.as_bytes()).await.unwrap();
-        // It was admitted: it has used the session.
-        eventually(|| used() != before).await;
-        let path = format!("/api/people/{}", id.0);
-        eve.call(Method::PATCH, &path, Some(change)).await;
-        stream.write_all(rest.as_bytes()).await.unwrap();
-        let mut answer = String::new();
-        patiently(stream.read_to_string(&mut answer)).await.unwrap();
+        // A machine that is too slow once begins again, with another admin.
+        let mut tries = 0..5;
+        let (mut ann, begun) = loop {
+            assert!(tries.next().is_some(), "no change comes within the time of a body");
+            let (id, ann) = signed_in(&app, CLIENT, "Ann Roe", Role::Admin).await;
+            let begun = Begun::in_session_of(&ann, id.0, &app).await;
+            let path = format!("/api/people/{}", id.0);
+            eve.call(Method::PATCH, &path, Some(change.clone())).await;
+            if begun.is_in_time() {
+                break (ann, begun);
+            }
+        };
+        let answer = begun.end().await;
         assert!(answer.starts_with("HTTP/1.1 201"), "{answer}");
         ann.refused((Method::GET, "/api/people"), None, after).await;
         // The link is in the hands of a person who is no admin: nobody becomes a person by it.

@@ -12,7 +12,7 @@ use std::{
 use contract_tests::samples::maximal_request;
 use serde_json::json;
 
-use super::{Console, ENTER, LOSE_ANSWER, TAB, below_root, fields, of_client};
+use super::{Console, ENTER, LOSE_ANSWER, SLOW, TAB, below_root, fields, of_client};
 use crate::harness::{created, deed, errors, order, problem, service_process::run};
 
 const SUBMIT: &str = "form.order button.primary";
@@ -299,16 +299,13 @@ async fn second_click_creates_no_second_order_and_uploads_show_their_progress() 
             let large = tempfile::Builder::new().suffix(".pdf").tempfile().unwrap();
             std::fs::write(large.path(), [deed(), vec![b' '; 1 << 20]].concat()).unwrap();
             browser.type_into("input[type=file]", large.path().to_str().unwrap()).await;
-            // The file takes two seconds.
-            let slow = json!({ "offline": false, "latency": 0, "downloadThroughput": -1,
-                "uploadThroughput": 512 * 1024 });
-            browser.devtools("Network.enable", json!({})).await;
-            browser.devtools("Network.emulateNetworkConditions", slow).await;
+            console.limit_uploads(SLOW).await;
             browser.run(click_twice, &[SUBMIT]).await;
             let script = "const bar = document.querySelector(arguments[0]);
                 return bar?.value > 0 && bar.value < 1 ? bar.nextSibling.textContent : null";
             let progress = browser.wait_for(script, "progress").await;
             assert!(progress.as_str().unwrap().starts_with("Sent "), "{progress}");
+            console.limit_uploads(-1).await;
         } else {
             browser.run(click_twice, &[SUBMIT]).await;
         }

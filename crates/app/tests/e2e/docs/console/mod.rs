@@ -42,6 +42,10 @@ use crate::harness::{Api, TestApp, client, created, order};
 const ENTER: char = '\u{e007}';
 const TAB: char = '\u{e004}';
 
+/// Bytes that the browser sends each second in a slow upload: even a slow machine has time for what a test does
+/// meanwhile.
+const SLOW: i32 = 64 * 1024;
+
 /// Returns whether the page asks before it is left.
 const ASKS: &str = "const event = new Event('beforeunload', { cancelable: true });
     dispatchEvent(event);
@@ -123,6 +127,21 @@ impl Console {
     /// Returns the service as a user with a new key of these terms reaches it.
     async fn user_on(&self, terms: KeyTerms) -> Api {
         self.app.as_key(&self.app.issue_key_on(terms).await)
+    }
+
+    /// Waits until the page has learned which order is the newest. It tells of those that come later.
+    async fn news_begin(&self) {
+        let script = "return performance.getEntriesByType('resource')
+            .some(({ name }) => name.endsWith(arguments[0])) || null";
+        self.browser.wait_for(script, "/api/order?limit=1").await;
+    }
+
+    /// Lets the browser send this many bytes each second; -1 lifts the limit.
+    async fn limit_uploads(&self, bytes: i32) {
+        let limits = json!({ "offline": false, "latency": 0, "downloadThroughput": -1,
+            "uploadThroughput": bytes });
+        self.browser.devtools("Network.enable", json!({})).await;
+        self.browser.devtools("Network.emulateNetworkConditions", limits).await;
     }
 
     /// Opens a view of the menu.

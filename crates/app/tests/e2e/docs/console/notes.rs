@@ -32,9 +32,13 @@ async fn both_sides_write_notes_also_on_a_cancelled_order() {
     console.browser.run(LOSE_ANSWER, &[]).await;
     console.press_button("Add the note").await;
     console.browser.shows("The service did not answer.").await;
-    for _ in 0..2 {
+    let are_shown = "const notes = document.querySelectorAll('.timeline .note');
+        return notes.length === Number(arguments[0]) || null";
+    for number in ["2", "3"] {
         console.enter("New note", "Called back.").await;
         console.press_button("Add the note").await;
+        // The sentence of the note before may still be there.
+        console.browser.wait_for(are_shown, number).await;
         console.browser.shows("The note is added.").await;
     }
     console.change_user(&client).await;

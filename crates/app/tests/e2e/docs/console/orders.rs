@@ -138,6 +138,7 @@ async fn hidden_list_does_not_refresh_and_a_seen_one_does_at_once() {
     let console = Console::start(&[], of_service()).await;
     let browser = &console.browser;
     browser.shows("There is no new order.").await;
+    console.news_begin().await;
     let visible = "Object.defineProperty(document, 'hidden', { value: arguments[0] === 'hidden', configurable: true });
         document.dispatchEvent(new Event('visibilitychange'));";
     browser.run(visible, &["hidden"]).await;

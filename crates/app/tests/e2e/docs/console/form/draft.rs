@@ -66,6 +66,7 @@ async fn draft_stays_until_the_order_is_created() {
     console.press_button("Create the order").await;
     console.browser.shows("Order 1 is created.").await;
     // The new order is shown, and its user has opened it.
+    console.browser.shows("(order 1)").await;
     assert_eq!(console.browser.run(KEPT, &[]).await, json!(["numbers", "opened"]));
     console.view("new").await;
     assert_eq!(console.entered(&OF_ORDER).await, json!(["", "", ""]));

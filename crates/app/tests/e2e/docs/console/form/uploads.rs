@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::json;
 use tempfile::TempDir;
 
-use super::super::{ASKS, Console, of_client};
+use super::super::{ASKS, Console, SLOW, of_client};
 use crate::harness::{created, deed, order};
 
 /// Writes a file of a name into a folder.
@@ -89,10 +89,7 @@ async fn upload_goes_on_in_every_view_and_ends_with_a_link() {
         browser.type_into("input[type=file]", &file(&folder, name, &content)).await;
         browser.shows(name).await;
     }
-    let slow = json!({ "offline": false, "latency": 0, "downloadThroughput": -1,
-        "uploadThroughput": 512 * 1024 });
-    browser.devtools("Network.enable", json!({})).await;
-    browser.devtools("Network.emulateNetworkConditions", slow).await;
+    console.limit_uploads(SLOW).await;
     console.press_button("Create the order").await;
     let parts = "const bars = [...document.querySelectorAll('main progress')];
         return bars.length === 2 && bars[0].value > bars[1].value
@@ -104,6 +101,7 @@ async fn upload_goes_on_in_every_view_and_ends_with_a_link() {
         assert!(browser.text("#header [aria-label=Uploads]").await.contains("of 2 documents"));
         assert_eq!(browser.run(ASKS, &[]).await, true);
     }
+    console.limit_uploads(-1).await;
     browser.shows("Order 1 is created. Its file number is UPLOAD-1.").await;
     let address = browser.run("return location.hash", &[]).await;
     assert!(address.as_str().unwrap().starts_with("#/orders"), "{address}");

@@ -1,6 +1,6 @@
 //! The work list with many orders.
 
-use std::path::Path;
+use std::{path::Path, time::Duration};
 
 use serde_json::json;
 
@@ -8,6 +8,9 @@ use crate::{
     docs::console::{Console, of_client, of_service},
     harness::{created, eventually_async},
 };
+
+/// Time limit for what reads thousands of orders.
+const LONG: Duration = Duration::from_secs(300);
 
 impl Console {
     /// Adds copies of every order.
@@ -74,7 +77,13 @@ async fn no_order_is_hidden_among_two_thousand() {
     console.downloads_to(downloads.path()).await;
     console.press_button("Download as CSV").await;
     let saved = downloads.path().join(format!("orders-today-{today}.csv"));
-    eventually_async(async || saved.exists()).await;
+    // The page reads each order whole.
+    let saving = async {
+        while !saved.exists() {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(LONG, saving).await.unwrap();
     let csv = std::fs::read_to_string(&saved).unwrap();
     assert_eq!(csv.lines().count(), 1_002);
     assert!(csv.starts_with("\u{feff}Order number,File number,Status,"));
@@ -166,11 +175,12 @@ async fn csv_and_print_of_a_long_list_are_bounded() {
     console.copy_orders(5_004);
     console.press_button("Refresh").await;
     console.browser.shows("100 orders, newest first; more follow").await;
+    let shows = "return document.body.innerText.includes(arguments[0]) || null";
     for (label, question) in
         [("Download as CSV", "Save 5,000 orders?"), ("Print", "Print 2,000 orders?")]
     {
         console.press_button(label).await;
-        console.browser.shows(question).await;
+        console.browser.wait_within(LONG, shows, question).await;
         console.browser.shows("The list has more: filter it by dates").await;
         console.press_button("Back").await;
         console.browser.lacks("dialog").await;
@@ -182,6 +192,7 @@ async fn csv_and_print_of_a_long_list_are_bounded() {
 #[tokio::test(flavor = "multi_thread")]
 async fn number_of_new_orders_is_bounded() {
     let console = Console::start(&["--rate-per-second=0"], of_client()).await;
+    console.news_begin().await;
     console.create_on("BURST", "2026-12-01", json!({})).await;
     console.browser.shows("Show 1 new order").await;
     console.copy_orders(1_200);
@@ -217,6 +228,7 @@ async fn list_stops_after_many_pages_without_an_order() {
 #[tokio::test(flavor = "multi_thread")]
 async fn new_orders_appear_without_moving_what_the_user_reads() {
     let console = Console::start(&[], of_client()).await;
+    console.news_begin().await;
     for number in ["READ-1", "READ-2"] {
         created(console.user.order(number).await).await;
     }
@@ -249,8 +261,8 @@ async fn new_orders_appear_without_moving_what_the_user_reads() {
     assert!(title.as_str().unwrap().starts_with("Orders"), "{title}");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn list_of_twenty_thousand_orders_is_fast_and_small() {
+/// Starts the console of a signing service with twenty thousand orders.
+async fn with_twenty_thousand_orders() -> Console {
     let mut console = Console::start(&["--rate-per-second=0"], of_client()).await;
     console.create_on("MANY-1", &console.date_in(30).await, json!({})).await;
     console.copy_orders(9);
@@ -259,33 +271,61 @@ async fn list_of_twenty_thousand_orders_is_fast_and_small() {
     console.copy_orders(1_818);
     console.sign_in_as(of_service()).await;
     console.browser.shows("100 new orders, oldest first").await;
-    let read = "const done = arguments[arguments.length - 1];
-        const times = performance.getEntriesByType('resource')
-            .filter(({ name }) => name.includes('/api/order?')).map((it) => it.duration);
-        done(Math.max(...times));";
-    for view in ["All", "New"] {
-        console.browser.run("performance.clearResourceTimings()", &[]).await;
+    console
+}
+
+/// Long views, and what each shows when it is read.
+const LONG_VIEWS: [(&str, &str); 2] = [
+    ("All", "100 orders, newest first; more follow"),
+    ("New", "100 new orders, oldest first; more follow"),
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn list_of_twenty_thousand_orders_is_small() {
+    let console = with_twenty_thousand_orders().await;
+    for (view, sentence) in LONG_VIEWS {
         console.follow(view).await;
-        console.browser.shows("first; more follow").await;
-        let slowest = console.browser.run_async(read, &[]).await.as_f64().unwrap();
-        println!("{view}: {slowest} ms");
-        assert!(slowest < 2_000.0, "{view}: {slowest} ms");
+        console.browser.shows(sentence).await;
     }
     console.follow("Next 7 days").await;
     console.browser.shows("1,819 signings").await;
     let (rows, elements) = console.size().await;
     assert!(rows <= 500 && elements < 20_000, "{rows} {elements}");
-    // A tab with thousands of orders stays small, and answers a key at once.
+    // A tab with thousands of orders stays small.
     let heap = console.browser.devtools("Runtime.getHeapUsage", json!({})).await;
     let used = heap["usedSize"].as_f64().unwrap();
     assert!(used < f64::from(60 << 20), "{used}");
-    let press = "document.querySelector('tbody a.order').focus();
-        const begin = performance.now();
-        const event = new KeyboardEvent('keydown', { key: 'ArrowDown', bubbles: true });
-        document.activeElement.dispatchEvent(event);
-        document.body.getBoundingClientRect();
-        return performance.now() - begin";
-    let taken = console.browser.run(press, &[]).await.as_f64().unwrap();
-    println!("a key: {taken} ms");
-    assert!(taken < 100.0, "{taken}");
+}
+
+/// Each is alone on the machine.
+mod timing {
+    use super::{LONG_VIEWS, with_twenty_thousand_orders};
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn list_of_twenty_thousand_orders_is_fast() {
+        let console = with_twenty_thousand_orders().await;
+        let longest = "const times = performance.getEntriesByType('resource')
+                .filter(({ name }) => name.includes('/api/order?')).map((it) => it.duration);
+            return times.length ? Math.max(...times) : null";
+        for (view, sentence) in LONG_VIEWS {
+            console.browser.run("performance.clearResourceTimings()", &[]).await;
+            console.follow(view).await;
+            console.browser.shows(sentence).await;
+            let slowest = console.browser.wait_for(longest, view).await.as_f64().unwrap();
+            println!("{view}: {slowest} ms");
+            assert!(slowest < 2_000.0, "{view}: {slowest} ms");
+        }
+        console.follow("Next 7 days").await;
+        console.browser.shows("1,819 signings").await;
+        // A tab with thousands of orders answers a key at once.
+        let press = "document.querySelector('tbody a.order').focus();
+            const begin = performance.now();
+            const event = new KeyboardEvent('keydown', { key: 'ArrowDown', bubbles: true });
+            document.activeElement.dispatchEvent(event);
+            document.body.getBoundingClientRect();
+            return performance.now() - begin";
+        let taken = console.browser.run(press, &[]).await.as_f64().unwrap();
+        println!("a key: {taken} ms");
+        assert!(taken < 100.0, "{taken}");
+    }
 }

@@ -106,6 +106,8 @@ async fn admin_confirms_a_change_and_ends_the_access_of_a_leaver() {
     console.browser.shows("need a sign-in of the last five minutes").await;
     console.use_passkey().await;
     console.browser.shows("Bob Poe is disabled.").await;
+    // The list follows the sentence.
+    console.browser.text("[data-status=disabled]").await;
     assert!(console.rows("2 people").await[1][2].contains("Disabled"));
 
     let ann = std::mem::replace(&mut console.browser, bob);

@@ -1,13 +1,13 @@
 //! The contract of a notifier on a relay, for each kind of encryption and authentication.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use contract_tests::notifier::{NotifierFixture, ReceivedMail};
 use domain::ports::Notifier;
 use test_servers::smtp::{Offer, SmtpServer, Tls};
+
+use super::notifier_from;
 
 struct Relay {
     notifier: Arc<dyn Notifier>,
@@ -17,12 +17,8 @@ struct Relay {
 impl Relay {
     fn new(tls: Tls, auth: Option<&'static str>) -> Self {
         let server = SmtpServer::offering(Offer { tls, auth });
-        let notifier = adapter_mail::open(
-            &server.url(),
-            "Example Orders <orders@example.com>".parse().unwrap(),
-        )
-        .unwrap();
-        Self { notifier, server }
+        let notifier = notifier_from("Example Orders <orders@example.com>", &server.url());
+        Self { notifier: Arc::new(notifier), server }
     }
 }
 
