@@ -37,7 +37,7 @@ use crate::{
     failure::Failure,
     locks,
     statement::{DURABLE, column},
-    store::PostgresStore,
+    store::{PostgresStore, columns},
 };
 
 /// The columns of accesses, in the order in which the statements bind them.
@@ -235,7 +235,7 @@ async fn list(
     limit: usize,
 ) -> Result<Vec<Access>, Failure> {
     let listed = || {
-        let listed = accesses_before(before, limit).select(AccessRow::as_select());
+        let listed = accesses_before(before, limit).select(columns::<AccessRow>());
         let mut listed = listed.into_boxed::<Pg>();
         if let Some(since) = filter.since {
             listed = listed.filter(accesses::at.ge(Utc(since)));
@@ -278,7 +278,7 @@ async fn of_order(
     };
     let of_order = accesses_from(before, limit)
         .filter(sides_and_operators(order, client, service))
-        .select(AccessRow::as_select());
+        .select(columns::<AccessRow>());
     let rows: Vec<AccessRow> = Prepared(of_order).get_results(connection).await?;
     Ok(Some(MaybeErased::Whole(page_after(before, rows, limit))))
 }

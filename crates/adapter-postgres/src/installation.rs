@@ -13,7 +13,10 @@ use domain::{
 };
 use sql_rows::{installation::InstallationRow, schema::installation};
 
-use crate::{failure::Failure, store::PostgresStore};
+use crate::{
+    failure::Failure,
+    store::{PostgresStore, columns},
+};
 
 /// Whether the server tells what identifies its cluster. Compatible engines may not.
 const HAS_CLUSTER: &str = "SELECT coalesce(has_function_privilege( \
@@ -41,7 +44,7 @@ pub(crate) async fn identity(connection: &mut AsyncPgConnection) -> Result<Strin
 
 async fn recorded(connection: &mut AsyncPgConnection) -> Result<Option<Installation>, Failure> {
     let row: QueryResult<InstallationRow> =
-        installation::table.select(InstallationRow::as_select()).first(connection).await;
+        installation::table.select(columns::<InstallationRow>()).first(connection).await;
     Ok(row.optional()?.map(Installation::from))
 }
 

@@ -27,6 +27,12 @@ use crate::{
     statement::Prepared,
 };
 
+/// Returns the columns of a row. `R::as_select()` leaves the database open, and the compiler tries both for each
+/// column.
+pub(crate) fn columns<R: Selectable<Pg>>() -> AsSelect<R, Pg> {
+    R::as_select()
+}
+
 /// Every storage port on one PostgreSQL database.
 pub struct PostgresStore {
     pub(crate) server: Server,
@@ -127,7 +133,7 @@ impl PostgresStore {
         T: Send + 'q,
         Prepared<Q::Output>: LoadQuery<'q, AsyncPgConnection, R> + 'q,
     {
-        let query = SelectDsl::select(query, R::as_select());
+        let query = SelectDsl::select(query, columns::<R>());
         self.pool.all(query, meaning).map_err(StoreError::from).boxed()
     }
 

@@ -28,7 +28,10 @@ use sql_rows::{
 };
 use time::OffsetDateTime;
 
-use crate::{failure::Failure, store::SqliteStore};
+use crate::{
+    failure::Failure,
+    store::{SqliteStore, columns},
+};
 
 #[async_trait]
 impl AccessLog for SqliteStore {
@@ -149,7 +152,7 @@ pub(crate) fn list(
     limit: usize,
 ) -> Result<Vec<Access>, Failure> {
     let listed = || {
-        let listed = accesses_before(before, limit).select(AccessRow::as_select());
+        let listed = accesses_before(before, limit).select(columns::<AccessRow>());
         let mut listed = listed.into_boxed::<Sqlite>();
         if let Some(since) = filter.since {
             listed = listed.filter(accesses::at.ge(Utc(since)));
@@ -191,7 +194,7 @@ pub(crate) fn of_order(
     };
     let of_order = accesses_from(before, limit)
         .filter(sides_and_operators(order, client, service))
-        .select(AccessRow::as_select());
+        .select(columns::<AccessRow>());
     let rows: Vec<AccessRow> = Prepared(of_order).get_results(connection)?;
     Ok(Some(MaybeErased::Whole(page_after(before, rows, limit))))
 }

@@ -8,11 +8,14 @@ use domain::{
 };
 use sql_rows::{installation::InstallationRow, schema::installation};
 
-use crate::{failure::Failure, store::SqliteStore};
+use crate::{
+    failure::Failure,
+    store::{SqliteStore, columns},
+};
 
 fn recorded(connection: &mut SqliteConnection) -> Result<Option<Installation>, Failure> {
     let row: QueryResult<InstallationRow> =
-        installation::table.select(InstallationRow::as_select()).first(connection);
+        installation::table.select(columns::<InstallationRow>()).first(connection);
     Ok(row.optional()?.map(Installation::from))
 }
 

@@ -32,6 +32,12 @@ use self::worker::Worker;
 /// Threads of each kind that read: one slow read does not hold up the others.
 const READERS: usize = 2;
 
+/// Returns the columns of a row. `R::as_select()` leaves the database open, and the compiler tries both for each
+/// column.
+pub(crate) fn columns<R: Selectable<Sqlite>>() -> AsSelect<R, Sqlite> {
+    R::as_select()
+}
+
 /// Every storage port on one SQLite database file.
 ///
 /// Dropping the store waits for the transactions in progress and leaves everything in the database
@@ -163,7 +169,7 @@ impl SqliteStore {
         R: Selectable<Sqlite> + 'static,
         T: Send + 'static,
     {
-        let query = SelectDsl::select(query, R::as_select());
+        let query = SelectDsl::select(query, columns::<R>());
         let load = move |connection: &mut SqliteConnection| {
             let rows = query.load(connection)?.into_iter();
             Ok(rows.map(meaning).collect::<Result<_, _>>()?)

@@ -9,7 +9,7 @@ use sql_rows::{
     schema::idempotency_keys,
 };
 
-use crate::failure::Failure;
+use crate::{failure::Failure, store::columns};
 
 /// Returns what a key is in use for at an instant; `None` if it is free or claimed by this claim.
 pub(crate) async fn in_use(
@@ -17,7 +17,7 @@ pub(crate) async fn in_use(
     claim: &Claim,
     now: Utc,
 ) -> Result<Option<KeyUse>, Failure> {
-    let held = key_in_use(claim, now).select(KeyUseRow::as_select());
+    let held = key_in_use(claim, now).select(columns::<KeyUseRow>());
     let row = Prepared(held).get_result(connection).await.optional()?;
     Ok(row.map(KeyUseRow::into_use).transpose()?)
 }

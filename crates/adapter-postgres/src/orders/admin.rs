@@ -40,7 +40,10 @@ use super::{
     list::{self, Orders},
     read,
 };
-use crate::{failure::Failure, store::PostgresStore};
+use crate::{
+    failure::Failure,
+    store::{PostgresStore, columns},
+};
 
 #[async_trait]
 impl OrderAdmin for PostgresStore {
@@ -252,7 +255,7 @@ pub(crate) async fn maybe_late(
     };
     let found = orders::table.filter(Matching::maybe_late(now));
     let found = found.filter(orders::id.between(*look.start(), *look.end()));
-    let found = found.order(orders::id).limit(row_limit(limit)).select(ListedRow::as_select());
+    let found = found.order(orders::id).limit(row_limit(limit)).select(columns::<ListedRow>());
     let loaded = Prepared(found).get_results(connection).await;
     let rows: Vec<ListedRow> =
         loaded.map_err(|error| unreadable_order::<Failure>(error, &"that may be late"))?;
@@ -280,7 +283,7 @@ async fn unfolded_rows(
 ) -> Result<Vec<UnfoldedRow>, Failure> {
     let ids: Vec<i64> = orders.iter().map(|order| order.0).collect();
     let rows = orders::table.filter(OneOf::new("orders.id", ids)).order(orders::id);
-    Ok(Prepared(rows.select(UnfoldedRow::as_select())).get_results(connection).await?)
+    Ok(Prepared(rows.select(columns::<UnfoldedRow>())).get_results(connection).await?)
 }
 
 /// Stores the folded texts of orders, unless they have changed since they were read.

@@ -32,6 +32,7 @@ use crate::{
     failure::Failure,
     group_commit::key_use::{in_use, remember},
     locks,
+    store::columns,
 };
 
 /// Carries out a command in a transaction. The lock of the order makes concurrent changes wait, and each
@@ -103,7 +104,7 @@ async fn load(
             }
         };
     }
-    let mut own = orders::table.find(order.0).select(OrderBeforeRow::as_select()).into_boxed();
+    let mut own = orders::table.find(order.0).select(columns::<OrderBeforeRow>()).into_boxed();
     if let Some(owner) = request.owner {
         own = own.filter(is_order_of(owner));
     }
@@ -124,7 +125,7 @@ async fn load(
         }
         OrderCommand::GiveReason(_) => {
             let changes: Vec<OrderChangeRow> =
-                Prepared(changes_of(vec![order.0]).select(OrderChangeRow::as_select()))
+                Prepared(changes_of(vec![order.0]).select(columns::<OrderChangeRow>()))
                     .get_results(connection)
                     .await?;
             let changes = changes.into_iter().map(OrderChangeRow::into_change);
@@ -147,7 +148,7 @@ pub(super) async fn load_documents(
     order: OrderId,
     kinds: &[DocumentKind],
 ) -> Result<Vec<DocumentBefore>, Failure> {
-    let found = documents_before(order, kinds).select(DocumentBeforeRow::as_select());
+    let found = documents_before(order, kinds).select(columns::<DocumentBeforeRow>());
     let found: Vec<DocumentBeforeRow> = Prepared(found).get_results(connection).await?;
     Ok(found.into_iter().map(DocumentBeforeRow::into_document).collect::<Result<_, _>>()?)
 }
@@ -200,10 +201,10 @@ pub(super) async fn write(
         Prepared(update).execute(connection).await?;
         return Ok(None);
     }
-    let mut row = Prepared(update.returning(ListedRow::as_select())).get_result(connection).await?;
+    let mut row = Prepared(update.returning(columns::<ListedRow>())).get_result(connection).await?;
     if let Some(status) = rows.status {
         let update = diesel::update(orders::table.find(order.0)).set(status);
-        let update = update.returning(ListedRow::as_select());
+        let update = update.returning(columns::<ListedRow>());
         row = Prepared(update).get_result(connection).await?;
     }
     Ok(ListedRow::into_listed(row)?)

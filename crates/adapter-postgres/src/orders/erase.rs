@@ -29,7 +29,7 @@ use sql_rows::{
 };
 
 use super::change::{load_documents, write};
-use crate::{accesses::store_access, failure::Failure, locks};
+use crate::{accesses::store_access, failure::Failure, locks, store::columns};
 
 /// Erases an order in a transaction, unless it is on hold.
 pub(crate) async fn erase(
@@ -39,7 +39,7 @@ pub(crate) async fn erase(
     access: Option<&Access>,
 ) -> Result<ErasureOutcome, Failure> {
     locks::lock(connection, "orders", &[id.0]).await?;
-    let row = orders::table.find(id.0).select(OrderBeforeRow::as_select());
+    let row = orders::table.find(id.0).select(columns::<OrderBeforeRow>());
     let row: Option<OrderBeforeRow> = row.get_result(connection).await.optional()?;
     let Some(row) = row else { return Ok(ErasureOutcome::NotFound) };
     if let Err(refusal) = row.into_before()?.may_be_erased(at.0) {
@@ -66,7 +66,7 @@ pub(crate) async fn erase_due(
     let ids = locks::lock_free_orders(connection, &ids).await?;
     let found = orders::table.filter(orders::id.eq_any(ids)).order(orders::id);
     let found: Vec<AgedOrderRow> =
-        found.select(AgedOrderRow::as_select()).get_results(connection).await?;
+        found.select(columns::<AgedOrderRow>()).get_results(connection).await?;
     let (mut erased, mut entries) = (ErasedDue::default(), 0);
     for row in found {
         let of_order = row.entries();
@@ -110,7 +110,7 @@ async fn empty(
     let emptied = orders::details.eq(sql::<Text>("'{}'"));
     let erased = diesel::update(orders::table.filter(orders::id.eq_any(ids.to_vec())))
         .set((emptied, ErasedOrder::at(at)))
-        .returning(ErasedRow::as_select());
+        .returning(columns::<ErasedRow>());
     let erased: Vec<ErasedRow> = erased.get_results(connection).await?;
     let removed = diesel::delete(documents::table.filter(documents::order_id.eq_any(ids.to_vec())))
         .returning((documents::signed, documents::position, documents::key))

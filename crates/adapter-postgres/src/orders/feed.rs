@@ -34,7 +34,7 @@ use crate::{
     failure::Failure,
     installation::identity,
     statement::{DURABLE, Prepared},
-    store::PostgresStore,
+    store::{PostgresStore, columns},
 };
 
 /// Maximum number of changes that get their numbers in one transaction.
@@ -205,7 +205,7 @@ async fn next_epoch(
     let database = identity(connection).await?;
     let last = order_feed_epochs::table.order(order_feed_epochs::epoch.desc());
     let last: Option<EpochRow> =
-        last.select(EpochRow::as_select()).first(connection).await.optional()?;
+        last.select(columns::<EpochRow>()).first(connection).await.optional()?;
     if last.as_ref().is_some_and(|last| last.database == database) {
         return Ok(None);
     }

@@ -26,7 +26,7 @@ use sql_rows::{
     schema::orders,
 };
 
-use crate::{failure::Failure, pool::transaction};
+use crate::{failure::Failure, pool::transaction, store::columns};
 
 /// The last identifier before which no order can appear any more: the newest order, or the smallest
 /// identifier that a transaction has announced, which draws only larger ones. Reads the locks once: a
@@ -124,7 +124,7 @@ pub(crate) async fn load<'a>(
     let mut rows: Vec<PageRow> = Vec::new();
     for part in parts(list, ids, newest_first) {
         let part = also(part).limit(row_limit(limit));
-        let loaded = Prepared(part.select(PageRow::as_select())).get_results(connection).await;
+        let loaded = Prepared(part.select(columns::<PageRow>())).get_results(connection).await;
         rows.extend(loaded.map_err(|error| unreadable_order::<Failure>(error, &"of a list"))?);
     }
     let found = listed(rows, false, newest_first, limit)?;
@@ -185,7 +185,7 @@ async fn matching(
     limit: usize,
 ) -> Result<Vec<Found>, Failure> {
     let found = orders::table.filter(walk.matching(Matching::of(filter), limit));
-    let loaded = Prepared(found.select(PageRow::as_select())).get_results(connection).await;
+    let loaded = Prepared(found.select(columns::<PageRow>())).get_results(connection).await;
     let rows = loaded.map_err(|error| unreadable_order::<Failure>(error, &"of a list"))?;
     Ok(listed(rows, filter.by_appointment, descends, limit)?)
 }

@@ -38,7 +38,10 @@ use sql_rows::{
 use time::OffsetDateTime;
 
 use super::list;
-use crate::{failure::Failure, store::PostgresStore};
+use crate::{
+    failure::Failure,
+    store::{PostgresStore, columns},
+};
 
 /// The owner stands in each condition, so that the order of another owner is not even read.
 #[async_trait]
@@ -150,7 +153,7 @@ pub(super) async fn listed(
     read: fn(ListedRow) -> Result<Option<ListedOrder>, Unreadable>,
 ) -> Result<Option<MaybeErased<ListedOrder>>, Failure> {
     let own = orders::table.filter(is_order_of(owner)).filter(orders::id.eq(id.0));
-    let row = Prepared(own.select(ListedRow::as_select())).get_result(connection).await.optional();
+    let row = Prepared(own.select(columns::<ListedRow>())).get_result(connection).await.optional();
     let row: Option<ListedRow> = row.map_err(|error| unreadable_order::<Failure>(error, &id.0))?;
     let kept = |listed: Option<ListedOrder>| listed.map_or(MaybeErased::Erased, MaybeErased::Whole);
     Ok(row.map(|row| read(row).map(kept)).transpose()?)
@@ -170,7 +173,7 @@ async fn history(
         Some((None, at, key, person)) => (at, creator(key, person)),
     };
     let (HistoryQuery { limit, cursor }, columns) =
-        (query, (order_changes::id, OrderChangeRow::as_select()));
+        (query, (order_changes::id, columns::<OrderChangeRow>()));
     if let Cursor::OlderThan(entry) | Cursor::NewerThan(entry) = cursor
         && entry != HistoryId::CREATED
     {
@@ -236,7 +239,7 @@ pub(crate) async fn document(
     id: DocumentId,
 ) -> Result<Option<MaybeErased<StoredDocument>>, Failure> {
     let query = order_with_document(owner, id);
-    let columns = (orders::erased_at, orders::created_at, Option::<DocumentRow>::as_select());
+    let columns = (orders::erased_at, orders::created_at, columns::<Option<DocumentRow>>());
     let row = Prepared(query.select(columns)).get_result(connection).await.optional();
     let row: Option<(Option<Utc>, Utc, Option<DocumentRow>)> =
         row.map_err(|error| unreadable_order::<Failure>(error, &id.order.0))?;
@@ -342,7 +345,7 @@ async fn load(
     owner: Option<Owner>,
     ids: Vec<i64>,
 ) -> QueryResult<Vec<(KeptOrderRow, Vec<DocumentRow>)>> {
-    let columns = (KeptOrderRow::as_select(), Option::<DocumentRow>::as_select());
+    let columns = (columns::<KeptOrderRow>(), columns::<Option<DocumentRow>>());
     let mut query = orders_with_documents(ids).select(columns).into_boxed();
     if let Some(owner) = owner {
         query = query.filter(is_order_of(owner));
@@ -358,7 +361,7 @@ async fn load_changes(
         return Ok(());
     }
     let changes = changes_of(found.iter().map(|order| order.id.0).collect());
-    let changes = changes.select(OrderChangeRow::as_select());
+    let changes = changes.select(columns::<OrderChangeRow>());
     let rows = Prepared(changes).get_results(connection).await?;
     Ok(add_changes(found, rows)?)
 }

@@ -20,7 +20,7 @@ use sql_rows::{
     schema::{documents, orders},
 };
 
-use crate::{accesses::WithAccess, failure::Failure, locks};
+use crate::{accesses::WithAccess, failure::Failure, locks, store::columns};
 
 /// Changes an order in one statement, if it may be changed so. `limits` sets the time limits of the statement.
 pub(super) async fn update(
@@ -38,7 +38,7 @@ pub(super) async fn update(
             orders::notary_text.eq(changed_notary_text(update)),
             orders::updated_at.eq(at),
         ))
-        .returning(ListedRow::as_select());
+        .returning(columns::<ListedRow>());
     let change = WithAccess::new(change, update.access.as_ref());
     let changed: Vec<ListedRow> = Prepared(change).get_results(connection).await?;
     // The statement has changed it: a record that cannot be read must not make a failure of that.

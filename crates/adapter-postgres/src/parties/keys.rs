@@ -19,7 +19,11 @@ use sql_rows::{
 };
 use time::OffsetDateTime;
 
-use crate::{failure::Failure, locks, store::PostgresStore};
+use crate::{
+    failure::Failure,
+    locks,
+    store::{PostgresStore, columns},
+};
 
 #[async_trait]
 impl ApiKeyRepo for PostgresStore {
@@ -103,7 +107,7 @@ impl ApiKeyRepo for PostgresStore {
             if valid.set(api_keys::revoked_at.eq(Utc(at))).execute(connection).await? > 0 {
                 record(connection, KeyEventRow::new(id, KeyChange::Revoked, at, &by)).await?;
             }
-            let row = key.select(ApiKeyRow::as_select()).get_result(connection).await.optional()?;
+            let row = key.select(columns::<ApiKeyRow>()).get_result(connection).await.optional()?;
             Ok(row.map(ApiKeyRow::into_key).transpose()?)
         };
         self.transaction(revoke).await

@@ -31,7 +31,12 @@ use sql_rows::{
 };
 use time::OffsetDateTime;
 
-use crate::{failure::Failure, locks, parties::sessions::lock_open, store::PostgresStore};
+use crate::{
+    failure::Failure,
+    locks,
+    parties::sessions::lock_open,
+    store::{PostgresStore, columns},
+};
 
 /// The outcome of a transaction: a rule may forbid the change, and nothing is written then.
 type Decided<T> = Result<T, PersonRefusal>;
@@ -282,7 +287,7 @@ impl PersonRepo for PostgresStore {
             let found = identity_row(&identity).select(identities::person_id);
             let id: Option<i64> = found.get_result(connection).await.optional()?;
             let Some(id) = id else { return Ok(None) };
-            let row = people::table.find(id).select(PersonRow::as_select());
+            let row = people::table.find(id).select(columns::<PersonRow>());
             let row = row.get_result(connection).await.optional()?;
             Ok(row.map(PersonRow::into_person).transpose()?)
         };
@@ -424,7 +429,7 @@ async fn find(
     rights: ChangeRights,
 ) -> Result<Option<Person>, Failure> {
     locks::lock(connection, "people", &[id.0]).await?;
-    let row = person_row(id).select(PersonRow::as_select());
+    let row = person_row(id).select(columns::<PersonRow>());
     let row = row.get_result(connection).await.optional()?;
     let person = row.map(PersonRow::into_person).transpose()?;
     Ok(person.filter(|person| rights.party.is_none_or(|party| party == person.person.party)))
@@ -432,7 +437,7 @@ async fn find(
 
 /// Returns the people of a side who are not erased.
 async fn side(connection: &mut AsyncPgConnection, party: Party) -> Result<Vec<Person>, Failure> {
-    let side = people_of(party).select(PersonRow::as_select());
+    let side = people_of(party).select(columns::<PersonRow>());
     let side: Vec<PersonRow> = side.get_results(connection).await?;
     Ok(side.into_iter().map(PersonRow::into_person).collect::<Result<Vec<_>, _>>()?)
 }
@@ -463,12 +468,12 @@ async fn invited(
     connection: &mut AsyncPgConnection,
     token: TokenHash,
 ) -> Result<Option<(Invitation, Person)>, Failure> {
-    let row = invitation_row(token).select(InvitationRow::as_select());
+    let row = invitation_row(token).select(columns::<InvitationRow>());
     let row = row.get_result(connection).await.optional()?;
     let Some(invitation) = row.map(InvitationRow::into_invitation).transpose()? else {
         return Ok(None);
     };
-    let row = people::table.find(invitation.person.0).select(PersonRow::as_select());
+    let row = people::table.find(invitation.person.0).select(columns::<PersonRow>());
     let person = row.get_result(connection).await?.into_person()?;
     Ok(Some((invitation, person)))
 }

@@ -27,7 +27,11 @@ use sql_rows::{
 };
 use time::OffsetDateTime;
 
-use crate::{failure::Failure, locks, store::PostgresStore};
+use crate::{
+    failure::Failure,
+    locks,
+    store::{PostgresStore, columns},
+};
 
 #[async_trait]
 impl SessionRepo for PostgresStore {
@@ -67,7 +71,7 @@ impl SessionRepo for PostgresStore {
         now: OffsetDateTime,
     ) -> Result<Option<Caller>, StoreError> {
         let find = async move |connection: &mut AsyncPgConnection| {
-            let row = open_session(token).select(SessionRow::as_select());
+            let row = open_session(token).select(columns::<SessionRow>());
             let row = row.get_result(connection).await.optional()?;
             let Some(session) = row.map(SessionRow::into_session).transpose()? else {
                 return Ok(None);
@@ -75,12 +79,12 @@ impl SessionRepo for PostgresStore {
             let mut bound_to = None;
             let holder = match session.session.doer {
                 Doer::Person(person) => {
-                    let row = people::table.find(person.0).select(PersonRow::as_select());
+                    let row = people::table.find(person.0).select(columns::<PersonRow>());
                     let row: PersonRow = row.get_result(connection).await?;
                     let person = row.into_person()?;
                     let owner = person.owner(session.session.is_test);
                     if let Party::Client(client) = owner.party {
-                        let keys = keys_of(client).select(ApiKeyRow::as_select());
+                        let keys = keys_of(client).select(columns::<ApiKeyRow>());
                         let keys: Vec<ApiKeyRow> = keys.get_results(connection).await?;
                         let keys = keys.into_iter().map(ApiKeyRow::into_key);
                         bound_to = binding(&keys.collect::<Result<Vec<_>, _>>()?, owner, now);
@@ -88,7 +92,7 @@ impl SessionRepo for PostgresStore {
                     Holder::Person(Arc::new(person))
                 }
                 Doer::Key(key) => {
-                    let row = api_keys::table.find(key.0).select(ApiKeyRow::as_select());
+                    let row = api_keys::table.find(key.0).select(columns::<ApiKeyRow>());
                     let row: ApiKeyRow = row.get_result(connection).await?;
                     Holder::Key(Arc::new(row.into_key()?))
                 }
@@ -183,7 +187,7 @@ impl SessionRepo for PostgresStore {
     ) -> Result<Option<Ceremony>, StoreError> {
         let take = async move |connection: &mut AsyncPgConnection| {
             let removed =
-                diesel::delete(open_ceremony(token, now)).returning(CeremonyRow::as_returning());
+                diesel::delete(open_ceremony(token, now)).returning(columns::<CeremonyRow>());
             let row: Option<CeremonyRow> = removed.get_result(connection).await.optional()?;
             Ok(row.map(CeremonyRow::into_ceremony).transpose()?)
         };
@@ -211,7 +215,7 @@ async fn may_begin(
     match doer {
         Doer::Person(person) => {
             locks::lock(connection, "people", &[person.0]).await?;
-            let row = person_row(person).select(PersonRow::as_select());
+            let row = person_row(person).select(columns::<PersonRow>());
             let row = row.get_result(connection).await.optional()?;
             let person = row.map(PersonRow::into_person).transpose()?;
             Ok(person.is_some_and(|person| person.state() == PersonState::Active))

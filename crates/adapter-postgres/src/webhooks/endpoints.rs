@@ -23,7 +23,11 @@ use sql_rows::{
 };
 use time::OffsetDateTime;
 
-use crate::{failure::Failure, locks, store::PostgresStore};
+use crate::{
+    failure::Failure,
+    locks,
+    store::{PostgresStore, columns},
+};
 
 /// Deliveries of a removed endpoint that a statement removes.
 const REMOVED: i64 = 1_000;
@@ -40,7 +44,7 @@ impl WebhookRepo for PostgresStore {
             }
             let added = diesel::insert_into(webhook_endpoints::table)
                 .values(row)
-                .returning(EndpointRow::as_select());
+                .returning(columns::<EndpointRow>());
             let added: EndpointRow = added.get_result(connection).await?;
             Ok(Some(added.into_endpoint()))
         };
@@ -71,7 +75,7 @@ impl WebhookRepo for PostgresStore {
             let row = EndpointChangeRow::new(&before, change, at);
             let changed = diesel::update(webhook_endpoints::table.find(id.0))
                 .set(row)
-                .returning(EndpointRow::as_select());
+                .returning(columns::<EndpointRow>());
             let changed: EndpointRow = changed.get_result(connection).await?;
             Ok(Some(changed.into_endpoint()))
         };
@@ -124,7 +128,7 @@ impl WebhookRepo for PostgresStore {
             }
             let own = webhook_endpoints::table.find(id.0);
             let before: SecretsRow =
-                own.select(SecretsRow::as_select()).get_result(connection).await?;
+                own.select(columns::<SecretsRow>()).get_result(connection).await?;
             let after = SecretsRow::from(before.into_sealed().rotated(secret, at));
             diesel::update(own).set(after).execute(connection).await?;
             Ok(true)
@@ -145,7 +149,7 @@ impl WebhookRepo for PostgresStore {
         let replace = async move |connection: &mut AsyncPgConnection| {
             locks::lock(connection, "webhook_endpoints", &[before.id.0]).await?;
             let row = webhook_endpoints::table.find(before.id.0);
-            let stored = row.select(SecretsRow::as_select()).get_result(connection);
+            let stored = row.select(columns::<SecretsRow>()).get_result(connection);
             let stored: Option<SecretsRow> = stored.await.optional()?;
             if stored.map(SecretsRow::into_sealed) != Some(before.secrets) {
                 return Ok(false);
@@ -223,7 +227,7 @@ pub(super) async fn permitted(
     precondition: &EndpointPrecondition,
 ) -> Result<Option<Endpoint>, Failure> {
     locks::lock(connection, "webhook_endpoints", &[id.0]).await?;
-    let own = endpoint_of(owner, id).select(EndpointRow::as_select());
+    let own = endpoint_of(owner, id).select(columns::<EndpointRow>());
     let found: Option<EndpointRow> = own.get_result(connection).await.optional()?;
     let found = found.map(EndpointRow::into_endpoint);
     Ok(found.filter(|endpoint| endpoint.permits(precondition)))

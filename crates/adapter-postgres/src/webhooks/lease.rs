@@ -26,7 +26,7 @@ use sql_rows::{
 };
 use time::{Duration, OffsetDateTime};
 
-use crate::{failure::Failure, locks, statement::DURABLE};
+use crate::{failure::Failure, locks, statement::DURABLE, store::columns};
 
 /// The due deliveries of each endpoint, as many as it may get besides its leased ones. With arrays,
 /// the plan is a lookup of each endpoint, however many there are.
@@ -67,7 +67,7 @@ pub(super) async fn lease_due(
     let put_offs = put_offs(&waiting, &ids);
     let taken = diesel::update(table.filter(id.eq_any(ids)))
         .set((leased_until.eq(until), lease_token.eq(lease_token + 1)))
-        .returning((WebhookDeliveryRow::as_select(), lease_token, body));
+        .returning((columns::<WebhookDeliveryRow>(), lease_token, body));
     let rows: Vec<(WebhookDeliveryRow, i64, Option<String>)> =
         taken.get_results(connection).await?;
     let (leases, unreadable) = leases(rows, waiting, &chosen);
@@ -94,7 +94,7 @@ async fn waiting(
     let due = |is_proven, free: usize| {
         due_endpoints(now, full_parties(slots, is_proven))
             .limit(row_limit(free.min(slots.limit).min(LOOKED_AT)))
-            .select(TargetRow::as_select())
+            .select(columns::<TargetRow>())
             .for_update()
             .skip_locked()
     };

@@ -41,7 +41,11 @@ use super::{
     lease::{lease_due, wake},
     settle::settle,
 };
-use crate::{failure::Failure, locks, store::PostgresStore};
+use crate::{
+    failure::Failure,
+    locks,
+    store::{PostgresStore, columns},
+};
 
 #[async_trait]
 impl WebhookQueue for PostgresStore {
@@ -178,7 +182,7 @@ impl WebhookQueue for PostgresStore {
                 oldest_events: oldest_events().get_results(connection).await?,
                 oldest_webhooks: oldest_webhooks().get_results(connection).await?,
                 newest_orders: loaded_orders(
-                    newest_orders().select(KeptOrderRow::as_select()).get_results(connection).await,
+                    newest_orders().select(columns::<KeptOrderRow>()).get_results(connection).await,
                 )?,
             })
         };
@@ -265,7 +269,7 @@ async fn page(
     }
     let rows = deliveries_of(owner, endpoint)
         .filter(id.gt(low).and(id.lt(high)).and(is_known()))
-        .select(WebhookDeliveryRow::as_select())
+        .select(columns::<WebhookDeliveryRow>())
         .limit(row_limit(query.limit.saturating_add(1)));
     let rows: Vec<WebhookDeliveryRow> = if matches!(query.cursor, Cursor::NewerThan(_)) {
         rows.order(id.asc()).get_results(connection).await?

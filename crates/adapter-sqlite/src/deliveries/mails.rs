@@ -28,7 +28,12 @@ use sql_rows::{
 };
 use time::{Duration, OffsetDateTime};
 
-use crate::{failure::Failure, orders::read::find_each, store::SqliteStore, webhooks::lease::wake};
+use crate::{
+    failure::Failure,
+    orders::read::find_each,
+    store::{SqliteStore, columns},
+    webhooks::lease::wake,
+};
 
 #[async_trait]
 impl DeliveryQueue for SqliteStore {
@@ -167,7 +172,7 @@ fn lease_due(
                 deliveries::leased_until.eq(until),
                 deliveries::lease_token.eq(deliveries::lease_token + 1),
             ))
-            .returning((DeliveryRow::as_select(), deliveries::lease_token))
+            .returning((columns::<DeliveryRow>(), deliveries::lease_token))
             .get_result(connection)?;
         leases.push(Lease { delivery: row.into_delivery()?, token });
     }

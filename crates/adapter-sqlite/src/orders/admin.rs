@@ -39,7 +39,10 @@ use super::{
     list::{self, Orders},
     read,
 };
-use crate::{failure::Failure, store::SqliteStore};
+use crate::{
+    failure::Failure,
+    store::{SqliteStore, columns},
+};
 
 #[async_trait]
 impl OrderAdmin for SqliteStore {
@@ -241,7 +244,7 @@ pub(crate) fn maybe_late(
     };
     let found = orders::table.filter(Matching::maybe_late(now));
     let found = found.filter(orders::id.between(*look.start(), *look.end()));
-    let found = found.order(orders::id).limit(row_limit(limit)).select(ListedRow::as_select());
+    let found = found.order(orders::id).limit(row_limit(limit)).select(columns::<ListedRow>());
     let loaded = Prepared(found).get_results(connection);
     let rows: Vec<ListedRow> =
         loaded.map_err(|error| unreadable_order::<Failure>(error, &"that may be late"))?;
@@ -266,7 +269,7 @@ fn unfolded_rows(
 ) -> Result<Vec<UnfoldedRow>, Failure> {
     let ids: Vec<i64> = orders.iter().map(|order| order.0).collect();
     let rows = orders::table.filter(OneOf::new("orders.id", ids)).order(orders::id);
-    Ok(Prepared(rows.select(UnfoldedRow::as_select())).get_results(connection)?)
+    Ok(Prepared(rows.select(columns::<UnfoldedRow>())).get_results(connection)?)
 }
 
 /// Stores the folded texts of orders, unless they have changed since they were read.

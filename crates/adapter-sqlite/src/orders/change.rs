@@ -30,7 +30,7 @@ use super::{
     idempotency::{in_use, remember},
     read::listed,
 };
-use crate::{accesses::store_access, failure::Failure};
+use crate::{accesses::store_access, failure::Failure, store::columns};
 
 /// Carries out a command in a transaction. One thread writes, so no other call changes the order meanwhile.
 pub(super) fn change(
@@ -98,7 +98,7 @@ fn load(
             }
         };
     }
-    let mut own = orders::table.find(order.0).select(OrderBeforeRow::as_select()).into_boxed();
+    let mut own = orders::table.find(order.0).select(columns::<OrderBeforeRow>()).into_boxed();
     if let Some(owner) = request.owner {
         own = own.filter(is_order_of(owner));
     }
@@ -119,7 +119,7 @@ fn load(
         }
         OrderCommand::GiveReason(_) => {
             let changes: Vec<OrderChangeRow> =
-                Prepared(changes_of(vec![order.0]).select(OrderChangeRow::as_select()))
+                Prepared(changes_of(vec![order.0]).select(columns::<OrderChangeRow>()))
                     .get_results(connection)?;
             let changes = changes.into_iter().map(OrderChangeRow::into_change);
             let changes = changes.collect::<Result<Vec<_>, _>>()?;
@@ -141,7 +141,7 @@ pub(super) fn load_documents(
     order: OrderId,
     kinds: &[DocumentKind],
 ) -> Result<Vec<DocumentBefore>, Failure> {
-    let found = documents_before(order, kinds).select(DocumentBeforeRow::as_select());
+    let found = documents_before(order, kinds).select(columns::<DocumentBeforeRow>());
     let found: Vec<DocumentBeforeRow> = Prepared(found).get_results(connection)?;
     Ok(found.into_iter().map(DocumentBeforeRow::into_document).collect::<Result<_, _>>()?)
 }
@@ -186,10 +186,10 @@ pub(super) fn write(
         Prepared(update).execute(connection)?;
         return Ok(None);
     }
-    let mut row = Prepared(update.returning(ListedRow::as_select())).get_result(connection)?;
+    let mut row = Prepared(update.returning(columns::<ListedRow>())).get_result(connection)?;
     if let Some(status) = rows.status {
         let update = diesel::update(orders::table.find(order.0)).set(status);
-        let update = update.returning(ListedRow::as_select());
+        let update = update.returning(columns::<ListedRow>());
         row = Prepared(update).get_result(connection)?;
     }
     Ok(ListedRow::into_listed(row)?)

@@ -28,7 +28,7 @@ use sql_rows::{
 };
 
 use super::change::{load_documents, write};
-use crate::{accesses::store_access, database::mark_erasure, failure::Failure};
+use crate::{accesses::store_access, database::mark_erasure, failure::Failure, store::columns};
 
 /// Erases an order in a transaction, unless it is on hold.
 pub(crate) fn erase(
@@ -37,7 +37,7 @@ pub(crate) fn erase(
     at: Utc,
     access: Option<&Access>,
 ) -> Result<ErasureOutcome, Failure> {
-    let row = orders::table.find(id.0).select(OrderBeforeRow::as_select());
+    let row = orders::table.find(id.0).select(columns::<OrderBeforeRow>());
     let row: Option<OrderBeforeRow> = row.get_result(connection).optional()?;
     let Some(row) = row else { return Ok(ErasureOutcome::NotFound) };
     if let Err(refusal) = row.into_before()?.may_be_erased(at.0) {
@@ -57,7 +57,7 @@ pub(crate) fn erase_due(
     let ids: Vec<i64> = orders.iter().map(|id| id.0).collect();
     let found = orders::table.filter(orders::id.eq_any(ids)).order(orders::id);
     let found: Vec<AgedOrderRow> =
-        found.select(AgedOrderRow::as_select()).get_results(connection)?;
+        found.select(columns::<AgedOrderRow>()).get_results(connection)?;
     let (mut erased, mut entries) = (ErasedDue::default(), 0);
     for row in found {
         let of_order = row.entries();
@@ -100,7 +100,7 @@ fn empty(
     let emptied = orders::details.eq(sql::<Text>("'{}'"));
     let erased = diesel::update(orders::table.filter(orders::id.eq_any(ids.to_vec())))
         .set((emptied, ErasedOrder::at(at)))
-        .returning(ErasedRow::as_select());
+        .returning(columns::<ErasedRow>());
     let erased: Vec<ErasedRow> = erased.get_results(connection)?;
     let removed = diesel::delete(documents::table.filter(documents::order_id.eq_any(ids.to_vec())))
         .returning((documents::signed, documents::position, documents::key))

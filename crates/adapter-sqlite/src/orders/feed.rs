@@ -28,7 +28,10 @@ use sql_rows::{
 };
 use time::OffsetDateTime;
 
-use crate::{failure::Failure, store::SqliteStore};
+use crate::{
+    failure::Failure,
+    store::{SqliteStore, columns},
+};
 
 /// The newest order, the last number that a change has had, also if its entry is removed, and the epoch.
 const NOW: &str = "SELECT coalesce((SELECT max(id) FROM orders), 0), \
@@ -91,7 +94,7 @@ fn next_epoch(
     at: OffsetDateTime,
 ) -> Result<Option<EpochRow>, Failure> {
     let last = order_feed_epochs::table.order(order_feed_epochs::epoch.desc());
-    let last: Option<EpochRow> = last.select(EpochRow::as_select()).first(connection).optional()?;
+    let last: Option<EpochRow> = last.select(columns::<EpochRow>()).first(connection).optional()?;
     if last.as_ref().is_some_and(|last| is_same_database(&last.database, &database)) {
         return Ok(None);
     }

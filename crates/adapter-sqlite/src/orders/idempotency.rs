@@ -16,7 +16,10 @@ use sql_rows::{
 };
 use time::OffsetDateTime;
 
-use crate::{failure::Failure, store::SqliteStore};
+use crate::{
+    failure::Failure,
+    store::{SqliteStore, columns},
+};
 
 #[async_trait]
 impl IdempotencyLedger for SqliteStore {
@@ -74,7 +77,7 @@ pub(super) fn in_use(
     claim: &Claim,
     now: Utc,
 ) -> Result<Option<KeyUse>, Failure> {
-    let held = key_in_use(claim, now).select(KeyUseRow::as_select());
+    let held = key_in_use(claim, now).select(columns::<KeyUseRow>());
     let row = Prepared(held).get_result(connection).optional()?;
     Ok(row.map(KeyUseRow::into_use).transpose()?)
 }

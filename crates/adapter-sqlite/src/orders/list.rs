@@ -24,7 +24,7 @@ use sql_rows::{
     schema::orders,
 };
 
-use crate::failure::Failure;
+use crate::{failure::Failure, store::columns};
 
 /// A query of orders whose conditions vary.
 pub(crate) type Orders<'a> = orders::BoxedQuery<'a, Sqlite>;
@@ -99,7 +99,7 @@ pub(crate) fn load<'a>(
     let mut rows: Vec<PageRow> = Vec::new();
     for part in parts(list, ids, newest_first) {
         let part = also(part).limit(row_limit(limit));
-        let loaded = Prepared(part.select(PageRow::as_select())).get_results(connection);
+        let loaded = Prepared(part.select(columns::<PageRow>())).get_results(connection);
         rows.extend(loaded.map_err(|error| unreadable_order::<Failure>(error, &"of a list"))?);
     }
     let found = listed(rows, false, newest_first, limit)?;
@@ -174,7 +174,7 @@ fn matching(
     limit: usize,
 ) -> Result<Vec<Found>, Failure> {
     let found = orders::table.filter(walk.matching(Matching::of(filter), limit));
-    let loaded = Prepared(found.select(PageRow::as_select())).get_results(connection);
+    let loaded = Prepared(found.select(columns::<PageRow>())).get_results(connection);
     let rows = loaded.map_err(|error| unreadable_order::<Failure>(error, &"of a list"))?;
     Ok(listed(rows, filter.by_appointment, descends, limit)?)
 }

@@ -40,7 +40,10 @@ use sql_rows::{
 use time::OffsetDateTime;
 
 use super::list::{self, Pace};
-use crate::{failure::Failure, store::SqliteStore};
+use crate::{
+    failure::Failure,
+    store::{SqliteStore, columns},
+};
 
 /// Number of orders that one statement of a walk looks at. A search of so many takes some 30 ms.
 const WALKED_AT_ONCE: usize = 10_000;
@@ -159,7 +162,7 @@ pub(super) fn listed(
     read: fn(ListedRow) -> Result<Option<ListedOrder>, Unreadable>,
 ) -> Result<Option<MaybeErased<ListedOrder>>, Failure> {
     let own = orders::table.filter(is_order_of(owner)).filter(orders::id.eq(id.0));
-    let row = Prepared(own.select(ListedRow::as_select())).get_result(connection).optional();
+    let row = Prepared(own.select(columns::<ListedRow>())).get_result(connection).optional();
     let row: Option<ListedRow> = row.map_err(|error| unreadable_order::<Failure>(error, &id.0))?;
     let kept = |listed: Option<ListedOrder>| listed.map_or(MaybeErased::Erased, MaybeErased::Whole);
     Ok(row.map(|row| read(row).map(kept)).transpose()?)
@@ -179,7 +182,7 @@ fn history(
         Some((None, at, key, person)) => (at, creator(key, person)),
     };
     let (HistoryQuery { limit, cursor }, columns) =
-        (query, (order_changes::id, OrderChangeRow::as_select()));
+        (query, (order_changes::id, columns::<OrderChangeRow>()));
     if let Cursor::OlderThan(entry) | Cursor::NewerThan(entry) = cursor
         && entry != HistoryId::CREATED
     {
@@ -245,7 +248,7 @@ pub(crate) fn document(
     id: DocumentId,
 ) -> Result<Option<MaybeErased<StoredDocument>>, Failure> {
     let query = order_with_document(owner, id);
-    let columns = (orders::erased_at, orders::created_at, Option::<DocumentRow>::as_select());
+    let columns = (orders::erased_at, orders::created_at, columns::<Option<DocumentRow>>());
     let row = Prepared(query.select(columns)).get_result(connection).optional();
     let row: Option<(Option<Utc>, Utc, Option<DocumentRow>)> =
         row.map_err(|error| unreadable_order::<Failure>(error, &id.order.0))?;
@@ -351,7 +354,7 @@ fn load(
     owner: Option<Owner>,
     ids: Vec<i64>,
 ) -> QueryResult<Vec<(KeptOrderRow, Vec<DocumentRow>)>> {
-    let columns = (KeptOrderRow::as_select(), Option::<DocumentRow>::as_select());
+    let columns = (columns::<KeptOrderRow>(), columns::<Option<DocumentRow>>());
     let mut query = orders_with_documents(ids).select(columns).into_boxed();
     if let Some(owner) = owner {
         query = query.filter(is_order_of(owner));
@@ -367,7 +370,7 @@ fn load_changes(
         return Ok(());
     }
     let changes = changes_of(found.iter().map(|order| order.id.0).collect());
-    let changes = changes.select(OrderChangeRow::as_select());
+    let changes = changes.select(columns::<OrderChangeRow>());
     let rows = Prepared(changes).get_results(connection)?;
     Ok(add_changes(found, rows)?)
 }

@@ -15,7 +15,7 @@ use sql_rows::{
     schema::{documents, orders},
 };
 
-use crate::{accesses::store_access, failure::Failure};
+use crate::{accesses::store_access, failure::Failure, store::columns};
 
 /// Changes an order, if it may be changed so.
 pub(super) fn update(
@@ -30,7 +30,7 @@ pub(super) fn update(
             orders::notary_text.eq(changed_notary_text(update)),
             orders::updated_at.eq(at),
         ))
-        .returning(ListedRow::as_select());
+        .returning(columns::<ListedRow>());
     let changed = Prepared(change).get_result(connection).optional()?;
     if changed.is_some() {
         store_access(connection, update.access.as_ref())?;

@@ -19,7 +19,10 @@ use sql_rows::{
 };
 use time::OffsetDateTime;
 
-use crate::{failure::Failure, store::SqliteStore};
+use crate::{
+    failure::Failure,
+    store::{SqliteStore, columns},
+};
 
 #[async_trait]
 impl ApiKeyRepo for SqliteStore {
@@ -94,7 +97,7 @@ impl ApiKeyRepo for SqliteStore {
             if valid.set(api_keys::revoked_at.eq(Utc(at))).execute(connection)? > 0 {
                 record(connection, KeyEventRow::new(id, KeyChange::Revoked, at, &by))?;
             }
-            let row = key.select(ApiKeyRow::as_select()).get_result(connection).optional()?;
+            let row = key.select(columns::<ApiKeyRow>()).get_result(connection).optional()?;
             Ok(row.map(ApiKeyRow::into_key).transpose()?)
         };
         self.transaction(revoke).await

@@ -31,7 +31,11 @@ use sql_rows::{
 };
 use time::OffsetDateTime;
 
-use crate::{database::mark_erasure, failure::Failure, store::SqliteStore};
+use crate::{
+    database::mark_erasure,
+    failure::Failure,
+    store::{SqliteStore, columns},
+};
 
 /// The outcome of a transaction: a rule may forbid the change, and nothing is written then.
 type Decided<T> = Result<T, PersonRefusal>;
@@ -271,7 +275,7 @@ impl PersonRepo for SqliteStore {
             let found = identity_row(&identity).select(identities::person_id);
             let id: Option<i64> = found.get_result(connection).optional()?;
             let Some(id) = id else { return Ok(None) };
-            let row = people::table.find(id).select(PersonRow::as_select());
+            let row = people::table.find(id).select(columns::<PersonRow>());
             let row = row.get_result(connection).optional()?;
             Ok(row.map(PersonRow::into_person).transpose()?)
         };
@@ -399,7 +403,7 @@ fn find(
     id: PersonId,
     rights: ChangeRights,
 ) -> Result<Option<Person>, Failure> {
-    let row = person_row(id).select(PersonRow::as_select());
+    let row = person_row(id).select(columns::<PersonRow>());
     let row = row.get_result(connection).optional()?;
     let person = row.map(PersonRow::into_person).transpose()?;
     Ok(person.filter(|person| rights.party.is_none_or(|party| party == person.person.party)))
@@ -407,7 +411,7 @@ fn find(
 
 /// Returns the people of a side who are not erased.
 fn side(connection: &mut SqliteConnection, party: Party) -> Result<Vec<Person>, Failure> {
-    let side = people_of(party).select(PersonRow::as_select());
+    let side = people_of(party).select(columns::<PersonRow>());
     let side: Vec<PersonRow> = side.get_results(connection)?;
     Ok(side.into_iter().map(PersonRow::into_person).collect::<Result<Vec<_>, _>>()?)
 }
@@ -435,12 +439,12 @@ fn invited(
     connection: &mut SqliteConnection,
     token: TokenHash,
 ) -> Result<Option<(Invitation, Person)>, Failure> {
-    let row = invitation_row(token).select(InvitationRow::as_select());
+    let row = invitation_row(token).select(columns::<InvitationRow>());
     let row = row.get_result(connection).optional()?;
     let Some(invitation) = row.map(InvitationRow::into_invitation).transpose()? else {
         return Ok(None);
     };
-    let row = people::table.find(invitation.person.0).select(PersonRow::as_select());
+    let row = people::table.find(invitation.person.0).select(columns::<PersonRow>());
     let person = row.get_result(connection)?.into_person()?;
     Ok(Some((invitation, person)))
 }

@@ -26,7 +26,10 @@ use sql_rows::{
 };
 use time::OffsetDateTime;
 
-use crate::{failure::Failure, store::SqliteStore};
+use crate::{
+    failure::Failure,
+    store::{SqliteStore, columns},
+};
 
 #[async_trait]
 impl SessionRepo for SqliteStore {
@@ -63,7 +66,7 @@ impl SessionRepo for SqliteStore {
         now: OffsetDateTime,
     ) -> Result<Option<Caller>, StoreError> {
         let find = move |connection: &mut SqliteConnection| {
-            let row = open_session(token).select(SessionRow::as_select());
+            let row = open_session(token).select(columns::<SessionRow>());
             let row = row.get_result(connection).optional()?;
             let Some(session) = row.map(SessionRow::into_session).transpose()? else {
                 return Ok(None);
@@ -71,12 +74,12 @@ impl SessionRepo for SqliteStore {
             let mut bound_to = None;
             let holder = match session.session.doer {
                 Doer::Person(person) => {
-                    let row = people::table.find(person.0).select(PersonRow::as_select());
+                    let row = people::table.find(person.0).select(columns::<PersonRow>());
                     let row: PersonRow = row.get_result(connection)?;
                     let person = row.into_person()?;
                     let owner = person.owner(session.session.is_test);
                     if let Party::Client(client) = owner.party {
-                        let keys = keys_of(client).select(ApiKeyRow::as_select());
+                        let keys = keys_of(client).select(columns::<ApiKeyRow>());
                         let keys: Vec<ApiKeyRow> = keys.get_results(connection)?;
                         let keys = keys.into_iter().map(ApiKeyRow::into_key);
                         bound_to = binding(&keys.collect::<Result<Vec<_>, _>>()?, owner, now);
@@ -84,7 +87,7 @@ impl SessionRepo for SqliteStore {
                     Holder::Person(Arc::new(person))
                 }
                 Doer::Key(key) => {
-                    let row = api_keys::table.find(key.0).select(ApiKeyRow::as_select());
+                    let row = api_keys::table.find(key.0).select(columns::<ApiKeyRow>());
                     let row: ApiKeyRow = row.get_result(connection)?;
                     Holder::Key(Arc::new(row.into_key()?))
                 }
@@ -168,7 +171,7 @@ impl SessionRepo for SqliteStore {
     ) -> Result<Option<Ceremony>, StoreError> {
         let take = move |connection: &mut SqliteConnection| {
             let removed =
-                diesel::delete(open_ceremony(token, now)).returning(CeremonyRow::as_returning());
+                diesel::delete(open_ceremony(token, now)).returning(columns::<CeremonyRow>());
             let row: Option<CeremonyRow> = removed.get_result(connection).optional()?;
             Ok(row.map(CeremonyRow::into_ceremony).transpose()?)
         };
@@ -184,7 +187,7 @@ fn may_begin(
 ) -> Result<bool, Failure> {
     match doer {
         Doer::Person(person) => {
-            let row = person_row(person).select(PersonRow::as_select());
+            let row = person_row(person).select(columns::<PersonRow>());
             let row = row.get_result(connection).optional()?;
             let person = row.map(PersonRow::into_person).transpose()?;
             Ok(person.is_some_and(|person| person.state() == PersonState::Active))

@@ -22,7 +22,10 @@ use sql_rows::{
 };
 use time::OffsetDateTime;
 
-use crate::{failure::Failure, store::SqliteStore};
+use crate::{
+    failure::Failure,
+    store::{SqliteStore, columns},
+};
 
 /// Deliveries of a removed endpoint that a statement removes.
 const REMOVED: i64 = 1_000;
@@ -38,7 +41,7 @@ impl WebhookRepo for SqliteStore {
             }
             let added = diesel::insert_into(webhook_endpoints::table)
                 .values(row)
-                .returning(EndpointRow::as_select());
+                .returning(columns::<EndpointRow>());
             let added: EndpointRow = added.get_result(connection)?;
             Ok(Some(added.into_endpoint()))
         };
@@ -69,7 +72,7 @@ impl WebhookRepo for SqliteStore {
             let row = EndpointChangeRow::new(&before, change, at);
             let changed = diesel::update(webhook_endpoints::table.find(id.0))
                 .set(row)
-                .returning(EndpointRow::as_select());
+                .returning(columns::<EndpointRow>());
             let changed: EndpointRow = changed.get_result(connection)?;
             Ok(Some(changed.into_endpoint()))
         };
@@ -121,7 +124,7 @@ impl WebhookRepo for SqliteStore {
                 return Ok(false);
             }
             let own = webhook_endpoints::table.find(id.0);
-            let before: SecretsRow = own.select(SecretsRow::as_select()).get_result(connection)?;
+            let before: SecretsRow = own.select(columns::<SecretsRow>()).get_result(connection)?;
             let after = SecretsRow::from(before.into_sealed().rotated(secret, at));
             diesel::update(own).set(after).execute(connection)?;
             Ok(true)
@@ -141,7 +144,7 @@ impl WebhookRepo for SqliteStore {
         let (before, after) = (before.clone(), after.clone());
         let replace = move |connection: &mut SqliteConnection| {
             let row = webhook_endpoints::table.find(before.id.0);
-            let stored = row.select(SecretsRow::as_select()).get_result(connection);
+            let stored = row.select(columns::<SecretsRow>()).get_result(connection);
             let stored: Option<SecretsRow> = stored.optional()?;
             if stored.map(SecretsRow::into_sealed) != Some(before.secrets) {
                 return Ok(false);
@@ -212,7 +215,7 @@ pub(super) fn permitted(
     id: EndpointId,
     precondition: &EndpointPrecondition,
 ) -> Result<Option<Endpoint>, Failure> {
-    let own = endpoint_of(owner, id).select(EndpointRow::as_select());
+    let own = endpoint_of(owner, id).select(columns::<EndpointRow>());
     let found: Option<EndpointRow> = own.get_result(connection).optional()?;
     let found = found.map(EndpointRow::into_endpoint);
     Ok(found.filter(|endpoint| endpoint.permits(precondition)))

@@ -17,7 +17,7 @@ use sql_rows::{
 };
 use time::{Duration, OffsetDateTime};
 
-use crate::failure::Failure;
+use crate::{failure::Failure, store::columns};
 
 /// Leases what is due, for as many attempts as there are slots.
 pub(crate) fn lease_due(
@@ -38,7 +38,7 @@ pub(crate) fn lease_due(
     let rows: Vec<(WebhookDeliveryRow, i64, Option<String>)> =
         diesel::update(table.filter(id.eq_any(&chosen)))
             .set((leased_until.eq(until), lease_token.eq(lease_token + 1)))
-            .returning((WebhookDeliveryRow::as_select(), lease_token, body))
+            .returning((columns::<WebhookDeliveryRow>(), lease_token, body))
             .get_results(connection)?;
     let (leases, unreadable) = leases(rows, waiting, &chosen);
     if !unreadable.is_empty() {
@@ -62,7 +62,7 @@ fn waiting(
     let due = |is_proven, free: usize| {
         due_endpoints(now, full_parties(slots, is_proven))
             .limit(row_limit(free.min(slots.limit).min(LOOKED_AT)))
-            .select(TargetRow::as_select())
+            .select(columns::<TargetRow>())
     };
     let proven = due(true, slots.limit).filter(succeeded_at.is_not_null());
     let unproven = due(false, slots.unproven).filter(succeeded_at.is_null());

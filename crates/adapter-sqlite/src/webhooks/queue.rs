@@ -40,7 +40,10 @@ use super::{
     lease::{lease_due, wake},
     settle::settle,
 };
-use crate::{failure::Failure, store::SqliteStore};
+use crate::{
+    failure::Failure,
+    store::{SqliteStore, columns},
+};
 
 #[async_trait]
 impl WebhookQueue for SqliteStore {
@@ -174,7 +177,7 @@ impl WebhookQueue for SqliteStore {
                 oldest_events: oldest_events().get_results(connection)?,
                 oldest_webhooks: oldest_webhooks().get_results(connection)?,
                 newest_orders: loaded_orders(
-                    newest_orders().select(KeptOrderRow::as_select()).get_results(connection),
+                    newest_orders().select(columns::<KeptOrderRow>()).get_results(connection),
                 )?,
             })
         };
@@ -252,7 +255,7 @@ fn page(
     }
     let rows = deliveries_of(owner, endpoint)
         .filter(id.gt(low).and(id.lt(high)).and(is_known()))
-        .select(WebhookDeliveryRow::as_select())
+        .select(columns::<WebhookDeliveryRow>())
         .limit(row_limit(query.limit.saturating_add(1)));
     let rows: Vec<WebhookDeliveryRow> = if matches!(query.cursor, Cursor::NewerThan(_)) {
         rows.order(id.asc()).get_results(connection)?
