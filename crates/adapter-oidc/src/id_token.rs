@@ -6,7 +6,7 @@ use biscuit::{
     jwa::SignatureAlgorithm,
     jws,
 };
-use domain::person::{CEREMONY_LIFETIME, Identity};
+use domain::person::Identity;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use time::{Duration, OffsetDateTime};
@@ -44,8 +44,10 @@ pub(crate) enum Fault {
     Expired(i64),
     #[error("the ID token begins to count in {0} s; look at the clocks")]
     TooEarly(i64),
-    #[error("the person was signed in {0} s ago, and had to sign in again")]
+    #[error("the person had to sign in again, and signed in {0} s before that")]
     NotAgain(i64),
+    #[error("the person had to sign in again, and the ID token has no `auth_time`")]
+    NoAuthTime,
 }
 
 /// The claims that count. `email`, `email_verified` and all others decide nothing.
@@ -70,7 +72,7 @@ pub(crate) struct Expected<'a> {
     pub(crate) issuer: &'a str,
     pub(crate) client_id: &'a str,
     pub(crate) nonce: &'a str,
-    pub(crate) is_again: bool,
+    pub(crate) again_since: Option<OffsetDateTime>,
 }
 
 /// An ID token whose signature is not checked yet.
@@ -144,11 +146,14 @@ impl Claims {
         if early > tolerated {
             return Err(Fault::TooEarly(early));
         }
-        // A provider that was asked by `max_age` must tell it (section 2). Not all know that parameter.
-        let signed_in = self.auth_time.as_ref().and_then(Value::as_i64);
-        let age = signed_in.map_or(0, |at| now.saturating_sub(at));
-        if expected.is_again && age > CEREMONY_LIFETIME.whole_seconds() + tolerated {
-            return Err(Fault::NotAgain(age));
+        if let Some(since) = expected.again_since {
+            // A provider that was asked by `max_age` must tell it (section 3.1.2.1). Not all know that parameter.
+            let signed_in = self.auth_time.as_ref().and_then(Value::as_i64);
+            let signed_in = signed_in.ok_or(Fault::NoAuthTime)?;
+            let before = since.unix_timestamp().saturating_sub(signed_in);
+            if before > tolerated {
+                return Err(Fault::NotAgain(before));
+            }
         }
         let is_subject = (1..=MAX_SUBJECT).contains(&self.sub.len()) && self.sub.is_ascii();
         if !is_subject {

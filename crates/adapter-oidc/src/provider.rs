@@ -221,9 +221,9 @@ impl IdentityProvider for Provider {
             .append_pair("nonce", &pending.nonce)
             .append_pair("code_challenge", &BASE64_URL_SAFE_NO_PAD.encode(challenge))
             .append_pair("code_challenge_method", "S256");
-        if pending.is_again {
-            // The time since the person has signed in there, in seconds.
-            url.query_pairs_mut().append_pair("max_age", "0");
+        if pending.again_since.is_some() {
+            // `max_age` is the time since the person has signed in there, in seconds, and demands `auth_time`.
+            url.query_pairs_mut().append_pair("prompt", "login").append_pair("max_age", "0");
         }
         Ok(url.into())
     }
@@ -249,7 +249,7 @@ impl IdentityProvider for Provider {
                 issuer: self.settings.issuer.as_str(),
                 client_id: &self.settings.client_id,
                 nonce: &pending.nonce,
-                is_again: pending.is_again,
+                again_since: pending.again_since,
             };
             claims.and_then(|claims| claims.identity(&expected, now)).map_err(rejected)
         };

@@ -96,7 +96,7 @@ fn pending() -> PendingLogin {
         state: "the state".to_owned(),
         nonce: "the nonce".to_owned(),
         verifier: "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk".to_owned(),
-        is_again: false,
+        again_since: None,
     }
 }
 
@@ -319,19 +319,21 @@ async fn token_must_be_for_this_login() {
 #[tokio::test]
 async fn login_is_done_again_where_the_service_asks_for_it() {
     let login = Login::new().await;
-    let again = PendingLogin { is_again: true, ..pending() };
+    let asked_at = login.clock.now() - Duration::minutes(9);
+    let again = PendingLogin { again_since: Some(asked_at), ..pending() };
     let url = login.provider.begin(&again).await.unwrap();
-    assert_eq!(url, login.provider.begin(&pending()).await.unwrap() + "&max_age=0");
-    let now = login.clock.now().unix_timestamp();
-    // For ten minutes, and by a clock that is off by one.
+    assert_eq!(url, login.provider.begin(&pending()).await.unwrap() + "&prompt=login&max_age=0");
+    let since = asked_at.unix_timestamp();
+    // By a clock that is off by a minute.
     for (signed_in, counts) in [
-        (json!(now), true),
-        (json!(now - 660), true),
-        (json!(now - 661), false),
+        (json!(since + 540), true),
+        (json!(since), true),
+        (json!(since - 60), true),
+        (json!(since - 61), false),
         (json!(i64::MIN), false),
-        // A provider that does not know the parameter.
-        (json!(null), true),
-        (json!("yesterday"), true),
+        // A provider that knows neither parameter may have signed in nobody.
+        (json!(null), false),
+        (json!("yesterday"), false),
     ] {
         login
             .server

@@ -71,7 +71,7 @@ fn login(nonce: &str) -> PendingLogin {
         state: "state".to_owned(),
         nonce: nonce.to_owned(),
         verifier: "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk".to_owned(),
-        is_again: false,
+        again_since: None,
     }
 }
 
@@ -137,6 +137,24 @@ async fn code_counts_once_with_its_verifier_nonce_and_client() {
     let answer = service.answer(&server, &mine, "ann").await;
     let reason = rejection(Service::at(&server, Some("wrong")).finish(&mine, &answer).await);
     assert!(reason.contains("invalid_client"), "{reason}");
+}
+
+#[tokio::test]
+async fn login_that_is_done_again_counts_from_then_on() {
+    let server = OidcProvider::start(&json!({}));
+    let service = Service::at(&server, Some(CLIENT_SECRET));
+    let asked_at = service.time().await;
+    for (since, counts) in [(asked_at, true), (asked_at + Duration::from_secs(60 * 60), false)] {
+        let again = PendingLogin { again_since: Some(since), ..login("nonce") };
+        let answer = service.answer(&server, &again, "ann").await;
+        let finished = service.finish(&again, &answer).await;
+        if counts {
+            assert_eq!(finished.unwrap().subject, "ann");
+        } else {
+            let reason = rejection(finished);
+            assert!(reason.contains("signed in"), "{reason}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -22,7 +22,7 @@ use sql_rows::migrations::{
 use crate::{ConnectError, connect::Server};
 
 /// The migrations, oldest first: a version, and its statements.
-const MIGRATIONS: [(&str, &str); 18] = [
+const MIGRATIONS: [(&str, &str); 19] = [
     ("20261129100000", include_str!("../../../migrations/postgres/20261129100000_create/up.sql")),
     (
         "20261129140000",
@@ -67,6 +67,10 @@ const MIGRATIONS: [(&str, &str); 18] = [
     (
         "20261201200000",
         include_str!("../../../migrations/postgres/20261201200000_other_programs/up.sql"),
+    ),
+    (
+        "20261201300000",
+        include_str!("../../../migrations/postgres/20261201300000_changed_notary/up.sql"),
     ),
 ];
 

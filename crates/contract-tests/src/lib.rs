@@ -136,6 +136,7 @@ macro_rules! contract {
             passkey_is_found_by_its_credential, sign_in_replaces_the_state_of_its_passkey_once,
             last_way_to_sign_in_stays, one_admin_stays_who_can_sign_in,
             one_of_the_own_ways_to_sign_in_stays, name_is_that_of_one_person_of_a_side,
+            name_is_that_of_a_person_or_of_a_key,
             person_is_found_as_changed, disabling_ends_sessions,
             one_admin_of_a_side_stays, erased_person_is_a_former_user,
             names_of_people_and_keys_are_read,

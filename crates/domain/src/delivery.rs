@@ -123,6 +123,8 @@ pub enum MailSubject {
     Changed,
     /// It has a notary, or another one.
     NotaryAssigned,
+    /// It is assigned again, with the notary of before: its confirmation or outcome does not hold any more.
+    AssignedAgain,
     /// The appointment is confirmed.
     Confirmed,
     /// The documents are signed.
@@ -176,25 +178,29 @@ impl MailSubject {
         if change.reinstates() {
             return Some(Self::Reinstated);
         }
-        if change.only_reason {
-            return Some(Self::NotSigned);
-        }
         // The client has moved a confirmed appointment. The mail about its change says so.
         if change.actor == Actor::Client {
             return None;
         }
+        let is_now = |status: OrderStatus| status.as_str() == change.order_status;
+        // Another reason or notary is in it, too.
+        if is_now(OrderStatus::DID_NOT_SIGN) {
+            return Some(Self::NotSigned);
+        }
         if change.order_status == change.previous_status {
             return Some(Self::NotaryAssigned);
         }
-        let news = [
-            (OrderStatus::ASSIGNED, Self::NotaryAssigned),
-            (OrderStatus::CONFIRMED, Self::Confirmed),
-            (OrderStatus::SIGNED, Self::Signed),
-            (OrderStatus::DID_NOT_SIGN, Self::NotSigned),
-        ];
-        let mut news =
-            news.into_iter().filter(|(status, _)| status.as_str() == change.order_status);
-        news.next().map(|(_, subject)| subject)
+        if is_now(OrderStatus::CONFIRMED) {
+            return Some(Self::Confirmed);
+        }
+        if is_now(OrderStatus::SIGNED) {
+            return Some(Self::Signed);
+        }
+        match change.notary_changed {
+            Some(true) => Some(Self::NotaryAssigned),
+            Some(false) => is_now(OrderStatus::ASSIGNED).then_some(Self::AssignedAgain),
+            None => is_now(OrderStatus::ASSIGNED).then_some(Self::NotaryAssigned),
+        }
     }
 
     /// Returns whether one side of an order gets the mails. Those of a cancellation go to the addresses
@@ -211,6 +217,7 @@ impl MailSubject {
                 audience == Audience::Service
             }
             Self::NotaryAssigned
+            | Self::AssignedAgain
             | Self::Confirmed
             | Self::Signed
             | Self::NotSigned
@@ -250,6 +257,7 @@ impl MailSubject {
         order: &StoredOrder,
     ) -> bool {
         let is_cancelled = order.status == OrderStatus::CANCELLED;
+        let is_over = is_cancelled || order.status == OrderStatus::DID_NOT_SIGN;
         let any_of = |documents: &[StoredDocument], holds: fn(&StoredDocument) -> bool| {
             let mut found = (0..).zip(documents).filter(|(_, one)| holds(one));
             found.any(|(position, _)| match content {
@@ -268,8 +276,9 @@ impl MailSubject {
                     Some(MailContent::Notary(then)) => then.is_of(order),
                     _ => true,
                 };
-                is_of_now && !is_cancelled && (order.notary_id.is_some() || order.notary.is_some())
+                is_of_now && !is_over && (order.notary_id.is_some() || order.notary.is_some())
             }
+            Self::AssignedAgain => order.status == OrderStatus::ASSIGNED,
             Self::Confirmed => order.status == OrderStatus::CONFIRMED,
             Self::Signed => [OrderStatus::SIGNED, OrderStatus::COMPLETED].contains(&order.status),
             Self::NotSigned => order.status == OrderStatus::DID_NOT_SIGN,
@@ -303,6 +312,7 @@ impl MailSubject {
             Self::Reinstated => "reinstated",
             Self::Changed => "changed",
             Self::NotaryAssigned => "notary_assigned",
+            Self::AssignedAgain => "assigned_again",
             Self::Confirmed => "confirmed",
             Self::Signed => "signed",
             Self::NotSigned => "not_signed",
@@ -315,13 +325,14 @@ impl MailSubject {
     }
 
     /// All subjects.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Created,
         Self::DocumentsAdded,
         Self::Cancelled,
         Self::Reinstated,
         Self::Changed,
         Self::NotaryAssigned,
+        Self::AssignedAgain,
         Self::Confirmed,
         Self::Signed,
         Self::NotSigned,
@@ -822,17 +833,8 @@ mod tests {
             previous_status: previous_status.to_owned(),
             notary_id,
             actor: Actor::Service,
-            only_reason: false,
+            notary_changed: None,
         }
-    }
-
-    #[test]
-    fn new_reason_has_a_mail() {
-        let only_reason = true;
-        let change =
-            ChangedOrder { only_reason, ..change("DID_NOT_SIGN", "DID_NOT_SIGN", Some(7)) };
-        let found = MailSubject::of(EventType::OrderUpdated, Some(&EventChange::Order(change)));
-        assert_eq!(found, Some(MailSubject::NotSigned));
     }
 
     #[test]
@@ -847,6 +849,29 @@ mod tests {
             (change("SIGNED", "COMPLETED", Some(7)), None),
             (change("NEW", "Waiting for the lender", Some(7)), None),
         ] {
+            let change = EventChange::Order(change);
+            let found = MailSubject::of(EventType::OrderUpdated, Some(&change));
+            assert_eq!(found, subject, "{change:?}");
+        }
+    }
+
+    /// An event that waited for the upgrade does not say whether the notary is another one.
+    #[test]
+    fn notary_is_named_only_if_it_is_another_one() {
+        for (before, after, is_new, subject) in [
+            ("NEW", "ASSIGNED", true, Some(MailSubject::NotaryAssigned)),
+            ("CONFIRMED", "ASSIGNED", true, Some(MailSubject::NotaryAssigned)),
+            ("NEW", "Waiting for the lender", true, Some(MailSubject::NotaryAssigned)),
+            ("NEW", "Waiting for the lender", false, None),
+            ("CONFIRMED", "ASSIGNED", false, Some(MailSubject::AssignedAgain)),
+            ("DID_NOT_SIGN", "ASSIGNED", false, Some(MailSubject::AssignedAgain)),
+            ("DID_NOT_SIGN", "DID_NOT_SIGN", true, Some(MailSubject::NotSigned)),
+            // Another reason.
+            ("DID_NOT_SIGN", "DID_NOT_SIGN", false, Some(MailSubject::NotSigned)),
+            ("SIGNED", "COMPLETED", false, None),
+        ] {
+            let notary_changed = Some(is_new);
+            let change = ChangedOrder { notary_changed, ..change(before, after, Some(7)) };
             let change = EventChange::Order(change);
             let found = MailSubject::of(EventType::OrderUpdated, Some(&change));
             assert_eq!(found, subject, "{change:?}");
@@ -877,8 +902,9 @@ mod tests {
     #[test]
     fn news_that_is_not_true_any_more_does_not_leave() {
         use MailSubject::{
-            Cancelled, Changed, Confirmed, Created, DocumentReplaced, DocumentsAdded, NotSigned,
-            NotaryAssigned, NoteAdded, Reinstated, Signed, SignedDocumentsAdded,
+            AssignedAgain, Cancelled, Changed, Confirmed, Created, DocumentReplaced,
+            DocumentsAdded, NotSigned, NotaryAssigned, NoteAdded, Reinstated, Signed,
+            SignedDocumentsAdded,
         };
         let order = |status: &OrderStatus, notary_id| StoredOrder {
             status: status.clone(),
@@ -892,10 +918,11 @@ mod tests {
         for (order, others) in [
             (order(&OrderStatus::NEW, None), vec![]),
             (StoredOrder { notary, ..order(&OrderStatus::NEW, None) }, vec![NotaryAssigned]),
+            (order(&OrderStatus::ASSIGNED, Some(7)), vec![NotaryAssigned, AssignedAgain]),
             (order(&OrderStatus::CONFIRMED, Some(7)), vec![NotaryAssigned, Confirmed]),
             (order(&OrderStatus::SIGNED, Some(7)), vec![NotaryAssigned, Signed]),
             (order(&OrderStatus::COMPLETED, None), vec![Signed]),
-            (order(&OrderStatus::DID_NOT_SIGN, None), vec![NotSigned]),
+            (order(&OrderStatus::DID_NOT_SIGN, Some(7)), vec![NotSigned]),
             (order(&OrderStatus::CANCELLED, Some(7)), vec![Cancelled]),
         ] {
             for subject in MailSubject::ALL {

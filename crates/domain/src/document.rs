@@ -263,7 +263,7 @@ impl StoredDocument {
 pub struct DocumentCounts {
     /// Documents to sign, without withdrawn ones.
     pub documents: usize,
-    /// Of these, those that the signing service has read whole.
+    /// Documents in force that the signing service has read whole.
     pub fetched: usize,
     /// Documents in force that the signing service has not read whole.
     pub unfetched: usize,
@@ -275,10 +275,15 @@ impl DocumentCounts {
     /// Counts the documents to sign and the signed ones.
     pub fn of(documents: &[StoredDocument], signed: &[StoredDocument]) -> Self {
         let is_fetched = |document: &StoredDocument| document.first_downloaded_at.is_some();
-        let fetched = documents.iter().filter(|it| it.key.is_some() && is_fetched(it)).count();
+        let fetched = documents.iter().filter(|it| it.is_current() && is_fetched(it)).count();
         let unfetched = documents.iter().filter(|it| it.is_current() && !is_fetched(it)).count();
         let documents = stored_count(documents);
         Self { documents, fetched, unfetched, signed: stored_count(signed) }
+    }
+
+    /// Returns the number of documents in force: neither replaced nor withdrawn.
+    pub fn in_force(self) -> usize {
+        self.fetched + self.unfetched
     }
 }
 
@@ -298,6 +303,29 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::test_support::document;
+
+    #[test]
+    fn replaced_and_withdrawn_documents_are_not_in_force() {
+        let at = OffsetDateTime::UNIX_EPOCH;
+        let paper = |is_fetched: bool| StoredDocument {
+            first_downloaded_at: is_fetched.then_some(at),
+            ..document("a", at)
+        };
+        let replaced = |is_fetched| StoredDocument { replaced_by: Some(1), ..paper(is_fetched) };
+        let withdrawn = StoredDocument { key: None, withdrawn_at: Some(at), ..paper(true) };
+        for (documents, stored, fetched, unfetched) in [
+            (vec![], 0, 0, 0),
+            (vec![paper(true), paper(false)], 2, 1, 1),
+            (vec![replaced(false), paper(true)], 2, 1, 0),
+            (vec![replaced(true), paper(false)], 2, 0, 1),
+            (vec![replaced(true), withdrawn], 1, 0, 0),
+        ] {
+            let counts = DocumentCounts { documents: stored, fetched, unfetched, signed: 0 };
+            assert_eq!(DocumentCounts::of(&documents, &[]), counts);
+            assert_eq!(counts.in_force(), fetched + unfetched);
+        }
+    }
 
     #[test]
     fn file_names_are_sanitized() {

@@ -71,10 +71,10 @@ impl PersonName {
     /// Returns the name of a text.
     ///
     /// # Errors
-    /// The text is empty, too long, or has a control character or an invisible one.
+    /// The text is empty, too long, has a control character or an invisible one, or only signs that look like a blank.
     pub fn new(text: &str) -> Result<Self, InvalidName> {
         let text = text.trim();
-        let fits = (1..=MAX_NAME).contains(&text.chars().count());
+        let fits = text.chars().count() <= MAX_NAME && !folded(text).is_empty();
         let is_line = !text.contains(|c: char| c.is_control() || is_invisible(c));
         if fits && is_line { Ok(Self(text.to_owned())) } else { Err(InvalidName) }
     }
@@ -88,12 +88,12 @@ impl PersonName {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+}
 
-    /// Checks whether a reader takes two names for one: they differ only in letter case, in the composition of letters
-    /// or in blanks. Letters of two alphabets that look alike are two.
-    pub fn is_like(&self, other: &str) -> bool {
-        folded(&self.0) == folded(other)
-    }
+/// Checks whether a reader takes two names for one: they differ only in letter case, in the composition of letters
+/// or in blanks. Letters of two alphabets that look alike are two.
+fn are_alike(one: &str, other: &str) -> bool {
+    folded(one) == folded(other)
 }
 
 /// Upper case alone tells that `ß` and `SS` are the same letters. Some signs look like a blank, or like nothing.
@@ -101,7 +101,8 @@ fn folded(name: &str) -> String {
     let seen = name.nfkc().filter_map(|c| match c {
         '\u{115f}' | '\u{1160}' | '\u{2800}' => Some(' '),
         '\u{180b}'..='\u{180f}' | '\u{fe00}'..='\u{fe0f}' | '\u{e0100}'..='\u{e01ef}' => None,
-        c => Some(c),
+        // Names of keys may have them.
+        c => (!is_invisible(c)).then_some(c),
     });
     let upper = seen.flat_map(char::to_lowercase).flat_map(char::to_uppercase);
     let letters: String = upper.flat_map(char::to_lowercase).nfkc().collect();
@@ -225,8 +226,8 @@ pub enum PersonRefusal {
     /// The side would have no admin any more who can sign in.
     #[error("the last admin of a side stays one")]
     LastAdmin,
-    /// Another person of the side has the name, or an erased one.
-    #[error("another person of the side has this name")]
+    /// Another person of the side has the name, a valid key of it, or an erased person.
+    #[error("another person or a key of the side has this name")]
     NameInUse,
     /// The person is disabled.
     #[error("the person is disabled")]
@@ -253,15 +254,18 @@ pub enum PersonRefusal {
 impl PersonChange {
     /// Decides whether a person is changed at once with the others of the side. The repository calls it under a lock
     /// of the side, so that of two admins who leave at once one stays, and of two people who take one name one gets it.
-    /// `able_admins` are those of the others who are active admins with a way to sign in.
+    /// `keys` are the names of the valid keys of the side, and `able_admins` those of the others who are active admins
+    /// with a way to sign in.
     ///
     /// # Errors
     /// [`PersonRefusal::LastAdmin`] if no other admin can sign in, and [`PersonRefusal::NameInUse`] for the name of
-    /// another, unless an operator changes them, who can invite another admin and has the numbers of all people.
+    /// another or of a key, unless an operator changes them, who can invite another admin and has the numbers of all
+    /// people.
     pub fn decide(
         &self,
         person: &Person,
         others: &[Person],
+        keys: &[String],
         able_admins: usize,
         is_by_operator: bool,
         at: OffsetDateTime,
@@ -273,7 +277,7 @@ impl PersonChange {
         if let Some(name) = self.name.as_ref().filter(|name| **name != person.person.name)
             && !is_by_operator
         {
-            check_name(name, others)?;
+            check_name(name, others, keys)?;
         }
         let mut changed = person.clone();
         changed.person.name = self.name.clone().unwrap_or(changed.person.name);
@@ -292,14 +296,25 @@ impl PersonChange {
     }
 }
 
-/// Checks whether a person can get a name beside the others of the side: histories show it without a number.
+/// Checks whether a person can get a name beside the others of the side and its valid keys: histories show it without
+/// a number, and do not say whether it is that of a key.
 ///
 /// # Errors
 /// [`PersonRefusal::NameInUse`].
-pub fn check_name(name: &PersonName, others: &[Person]) -> Result<(), PersonRefusal> {
-    let mut names = others.iter().map(|other| other.person.name.as_str());
-    let is_in_use = name.is_like(FORMER_USER) || names.any(|other| name.is_like(other));
-    if is_in_use { Err(PersonRefusal::NameInUse) } else { Ok(()) }
+pub fn check_name(
+    name: &PersonName,
+    others: &[Person],
+    keys: &[String],
+) -> Result<(), PersonRefusal> {
+    let name = name.as_str();
+    let is_of_key = keys.iter().any(|key| are_alike(name, key));
+    if is_of_key || is_of_person(name, others) { Err(PersonRefusal::NameInUse) } else { Ok(()) }
+}
+
+/// Returns whether a name is that of one of these people, or of those who were erased. An admin gives it to no key.
+pub fn is_of_person(name: &str, people: &[Person]) -> bool {
+    let mut names = people.iter().map(|person| person.person.name.as_str());
+    are_alike(name, FORMER_USER) || names.any(|other| are_alike(name, other))
 }
 
 /// The people that a caller may change, and how far.
@@ -389,6 +404,14 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn name_has_a_sign_that_is_seen() {
+        for text in ["\u{3164}", "\u{115f}\u{1160}", "\u{2800} \u{ffa0}", "\u{fe0f}"] {
+            assert_eq!(PersonName::new(text), Err(InvalidName), "{text:?}");
+        }
+        assert!(PersonName::new("\u{3164}J").is_ok());
+    }
+
+    #[test]
     fn disabled_or_erased_person_is_disabled_whether_they_had_accepted() {
         for accepted_at in [None, Some(NOW)] {
             let state = |disabled_at, erased_at| {
@@ -410,11 +433,11 @@ pub(crate) mod tests {
             for (others, by_operator, expected) in
                 [(0, false, false), (1, false, true), (0, true, true)]
             {
-                let decided = change.decide(&admin(), &[], others, by_operator, NOW);
+                let decided = change.decide(&admin(), &[], &[], others, by_operator, NOW);
                 assert_eq!(decided.is_ok(), expected, "{change:?} {others}");
             }
             // A member is no admin who leaves.
-            assert!(change.decide(&person(), &[], 0, false, NOW).is_ok());
+            assert!(change.decide(&person(), &[], &[], 0, false, NOW).is_ok());
         }
     }
 
@@ -422,7 +445,7 @@ pub(crate) mod tests {
     fn last_admin_may_be_renamed() {
         let name = Some(PersonName::new("Ann Roe").unwrap());
         let renamed = PersonChange { name, role: Some(Role::Admin), ..PersonChange::default() };
-        let renamed = renamed.decide(&admin(), &[], 0, false, NOW).unwrap();
+        let renamed = renamed.decide(&admin(), &[], &[], 0, false, NOW).unwrap();
         assert_eq!(renamed.person.name.as_str(), "Ann Roe");
         assert!(renamed.is_active_admin());
     }
@@ -449,12 +472,34 @@ pub(crate) mod tests {
             "Zo\u{eb}\u{2800}Strau\u{df}",
             "Former User",
         ] {
-            let by = |operator| named(name).decide(&person(), &others, 1, operator, NOW);
+            let by = |operator| named(name).decide(&person(), &others, &[], 1, operator, NOW);
             assert_eq!(by(false), Err(PersonRefusal::NameInUse), "{name}");
             assert_eq!(by(true).unwrap().person.name.as_str(), name);
         }
         for name in ["Zoe Strau\u{df}", "Zo\u{eb} Strau\u{df} (escrow)", "JANE DOE"] {
-            assert!(named(name).decide(&person(), &others, 1, false, NOW).is_ok(), "{name}");
+            assert!(named(name).decide(&person(), &others, &[], 1, false, NOW).is_ok(), "{name}");
+        }
+    }
+
+    #[test]
+    fn name_of_a_key_is_taken_by_operators_alone() {
+        let keys = ["desk".to_owned(), "Acme Title".to_owned()];
+        for name in ["Acme Title", "ACME  title", "Desk"] {
+            let by = |operator| named(name).decide(&person(), &[], &keys, 1, operator, NOW);
+            assert_eq!(by(false), Err(PersonRefusal::NameInUse), "{name}");
+            assert_eq!(by(true).unwrap().person.name.as_str(), name);
+        }
+        assert!(named("Acme").decide(&person(), &[], &keys, 1, false, NOW).is_ok());
+    }
+
+    #[test]
+    fn key_gets_no_name_of_a_person() {
+        for name in ["Jane Doe", "jane  DOE", "\u{ff2a}ane Doe", "Jane\u{200d} Doe", "Former user"]
+        {
+            assert!(is_of_person(name, &[person()]), "{name}");
+        }
+        for name in ["Jane", "desk of Jane Doe"] {
+            assert!(!is_of_person(name, &[person()]), "{name}");
         }
     }
 
@@ -462,7 +507,8 @@ pub(crate) mod tests {
     #[test]
     fn own_name_may_be_sent_again() {
         let others = [Person { id: PersonId(4), ..person() }];
-        assert!(named("Jane Doe").decide(&person(), &others, 1, false, NOW).is_ok());
+        let keys = ["Jane Doe".to_owned()];
+        assert!(named("Jane Doe").decide(&person(), &others, &keys, 1, false, NOW).is_ok());
     }
 
     #[test]
@@ -489,7 +535,7 @@ pub(crate) mod tests {
     fn erased_person_does_not_change() {
         let erased = Person { erased_at: Some(NOW), ..person() };
         let enabled = PersonChange { is_disabled: Some(false), ..PersonChange::default() };
-        assert_eq!(enabled.decide(&erased, &[], 1, true, NOW), Err(PersonRefusal::Unknown));
+        assert_eq!(enabled.decide(&erased, &[], &[], 1, true, NOW), Err(PersonRefusal::Unknown));
     }
 
     #[test]
@@ -497,7 +543,8 @@ pub(crate) mod tests {
         let disabled = Person { disabled_at: Some(NOW), ..person() };
         let again = PersonChange { is_disabled: Some(true), ..PersonChange::default() };
         let later = NOW + time::Duration::DAY;
-        assert_eq!(again.decide(&disabled, &[], 1, false, later).unwrap().disabled_at, Some(NOW));
+        let decided = again.decide(&disabled, &[], &[], 1, false, later).unwrap();
+        assert_eq!(decided.disabled_at, Some(NOW));
     }
 
     #[test]

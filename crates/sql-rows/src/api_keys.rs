@@ -4,7 +4,7 @@ use std::num::TryFromIntError;
 
 use diesel::{dsl::auto_type, prelude::*};
 use domain::{
-    api_key::{ApiKey, ApiKeyId, ClientId, KeyHash, NewApiKey, Rate, Scopes},
+    api_key::{ApiKey, ApiKeyId, ClientId, KeyHash, NewApiKey, Party, Rate, Scopes},
     order::{EmailAddress, SigningServiceId},
 };
 use time::OffsetDateTime;
@@ -120,6 +120,32 @@ pub fn keys_of(client: ClientId) -> _ {
     let id: i64 = client.0;
     let is_of_client = api_keys::client_id.eq(id).or(api_keys::id.eq(id));
     api_keys::table.filter(api_keys::for_service.is_null().and(is_of_client))
+}
+
+/// Selects the names of the keys of a party that are neither revoked nor expired at an instant.
+#[auto_type(no_type_alias)]
+pub fn names_of_valid_keys(party: Party, at: OffsetDateTime) -> _ {
+    let client: i64 = client_of(party);
+    let service: i64 = service_of(party);
+    let at: Utc = Utc(at);
+    let has_client = api_keys::client_id.eq(client).or(api_keys::id.eq(client));
+    let is_of_client = api_keys::for_service.is_null().and(has_client);
+    let is_of_party = api_keys::for_service.eq(service).or(is_of_client);
+    let is_valid = api_keys::expires_at.is_null().or(api_keys::expires_at.gt(at));
+    api_keys::table
+        .filter(is_of_party)
+        .filter(api_keys::revoked_at.is_null().and(is_valid))
+        .select(api_keys::name)
+}
+
+/// Returns the number of a client, or 0, which no client has.
+fn client_of(party: Party) -> i64 {
+    if let Party::Client(client) = party { client.0 } else { 0 }
+}
+
+/// Returns the number of a signing service, or 0, which no service has.
+fn service_of(party: Party) -> i64 {
+    if let Party::Service(service) = party { service.0 } else { 0 }
 }
 
 /// Selects the first key of a client.

@@ -299,6 +299,7 @@ fn composed_schemas_have_the_properties_of_their_parts() {
             &[
                 "attention",
                 "documents_fetched",
+                "documents_to_fetch",
                 "scanbacks_required",
                 "signing_type",
                 "documents_uploaded",
@@ -595,7 +596,7 @@ fn events_have_their_bodies() {
         previous_status: "NEW".to_owned(),
         notary_id: Some(7001),
         actor: Actor::Service,
-        only_reason: false,
+        notary_changed: Some(true),
     });
     let fields = EventChange::Fields { changed: vec!["/utcTimeDate".to_owned()] };
     let note = EventChange::Note { author: Actor::Client };

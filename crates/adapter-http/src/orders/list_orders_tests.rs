@@ -13,7 +13,7 @@ use crate::test_support::{NOW, OWNER, Ports, TestApi, no_news};
 fn page(ids: &[i64], has_older: bool, has_newer: bool) -> Page {
     let listed = |id: &i64| ListedOrder {
         stored: stored(OrderId(*id), &new_order("REFI-1", NOW)),
-        counts: DocumentCounts { documents: 3, ..DocumentCounts::default() },
+        counts: DocumentCounts { documents: 3, fetched: 3, ..DocumentCounts::default() },
         news: Some(no_news()),
         listed_at: None,
     };
@@ -69,6 +69,7 @@ async fn record_of_a_list_tells_what_is_late_and_new() {
     let record = &answer.body["data"][0];
     assert_eq!(record["attention"], json!(["unassigned", "not_fetched", "no_result"]));
     assert_eq!(record["documents_fetched"], 2);
+    assert_eq!(record["documents_to_fetch"], 1);
     assert_eq!(record["signing_type"], "Refinance");
     assert_eq!(record["scanbacks_required"], false);
     let change = &record["last_change"];

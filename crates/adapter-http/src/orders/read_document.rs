@@ -78,8 +78,10 @@ async fn send(audit: Audit, request: &HttpRequest, api: &Api, kind: DocumentKind
         return Ok(response.body(SizedStream::new(size, stream::empty::<Result<_, Infallible>>())));
     }
     let (range, length) = (part.bytes(), part.length());
-    // A part that ends the document counts, too: the reader had the beginning before.
-    let is_first = document.first_downloaded_at.is_none() && range.end == size;
+    // A part that ends the document counts, too, if the reader says which document the beginning was of.
+    let is_resumed = request.headers().contains_key(header::IF_RANGE);
+    let has_all = range.end == size && (range.start == 0 || is_resumed);
+    let is_first = document.first_downloaded_at.is_none() && has_all;
     let is_for_other_side = Changer::of(admitted.caller()).actor != Actor::uploading(kind);
     let blocks = reading.bytes(owner, id, &object, range).await;
     if matches!(blocks, Err(OrderError::MissingObject(_))) {

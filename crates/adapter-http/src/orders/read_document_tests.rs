@@ -217,21 +217,27 @@ async fn withdrawn_document_is_gone() {
 #[actix_web::test]
 async fn first_download_is_noted_when_the_other_side_has_the_end() {
     const SIGNED: &str = "/api/order/7/signed-documents/1";
-    for (path, method, range, is_noted) in [
-        (SIGNED, Method::GET, None, true),
-        (SIGNED, Method::GET, Some("bytes=4-"), true),
-        (SIGNED, Method::GET, Some("bytes=0-8"), false),
-        (SIGNED, Method::HEAD, None, false),
-        (PATH, Method::GET, None, false),
+    for (path, method, range, is_resumed, is_noted) in [
+        (SIGNED, Method::GET, None, false, true),
+        (SIGNED, Method::GET, Some("bytes=0-"), false, true),
+        (SIGNED, Method::GET, Some("bytes=4-"), true, true),
+        // The bytes before were never asked for.
+        (SIGNED, Method::GET, Some("bytes=4-"), false, false),
+        (SIGNED, Method::GET, Some("bytes=-1"), false, false),
+        (SIGNED, Method::GET, Some("bytes=0-8"), false, false),
+        (SIGNED, Method::GET, Some("bytes=4-8"), true, false),
+        (SIGNED, Method::HEAD, None, false, false),
+        (PATH, Method::GET, None, false, false),
     ] {
         let api = ports().api();
         let request = TestApi::get(path).method(method);
-        let range = range.map(|range| ("range", range));
-        let request = range.into_iter().fold(request, TestRequest::insert_header);
+        let range = range.map(|range| ("range", range.to_owned()));
+        let fields = range.clone().into_iter().chain(is_resumed.then(|| ("if-range", tag())));
+        let request = fields.fold(request, TestRequest::insert_header);
 
         api.send(request).await;
 
         let noted = api.downloads.lock().unwrap().len();
-        assert_eq!(noted, usize::from(is_noted), "{path} {range:?}");
+        assert_eq!(noted, usize::from(is_noted), "{path} {range:?} {is_resumed}");
     }
 }

@@ -264,8 +264,9 @@ async fn issued_key_is_of_the_side_and_shown_once() {
     let issued = Arc::new(Mutex::new(vec![api_key()]));
     let listed = Arc::clone(&issued);
     ports.keys.expect_list().returning(move || Ok(listed.lock().unwrap().clone()));
-    ports.keys.expect_add().once().returning(move |key, by| {
+    ports.keys.expect_add_by_admin().once().returning(move |key, party, by| {
         assert_eq!((by, key.client.map(|client| client.0)), ("person 3", Some(1)));
+        assert_eq!(party, OWNER.party);
         let key = domain::api_key::ApiKey {
             id: domain::api_key::ApiKeyId(5),
             key: key.clone(),
@@ -273,7 +274,7 @@ async fn issued_key_is_of_the_side_and_shown_once() {
             last_used_at: None,
         };
         issued.lock().unwrap().push(key);
-        Ok(domain::api_key::ApiKeyId(5))
+        Ok(Some(domain::api_key::ApiKeyId(5)))
     });
     let api = ports.api();
     let request = TestApi::by_page(Method::POST, "/api/keys");
@@ -292,6 +293,16 @@ async fn issued_key_is_of_the_side_and_shown_once() {
 }
 
 #[actix_web::test]
+async fn key_gets_no_name_of_a_person() {
+    let mut ports = Ports::with_person(|_, _| {});
+    ports.keys.expect_list().returning(|| Ok(vec![api_key()]));
+    ports.keys.expect_add_by_admin().once().returning(|_, _, _| Ok(None));
+    let request = TestApi::by_page(Method::POST, "/api/keys");
+    let answer = ports.api().send(request.set_json(json!({ "name": "Adm Two" }))).await;
+    answer.problem(409, "name_in_use");
+}
+
+#[actix_web::test]
 async fn issued_key_is_bound_like_the_others_of_the_client() {
     let mut ports = Ports::with_person(|_, _| {});
     let service = Some(domain::order::SigningServiceId(42));
@@ -302,9 +313,9 @@ async fn issued_key_is_bound_like_the_others_of_the_client() {
         let issued = domain::api_key::ApiKey { id: domain::api_key::ApiKeyId(5), ..bound.clone() };
         Ok(vec![bound, domain::api_key::ApiKey { revoked_at: Some(NOW), ..issued }])
     });
-    ports.keys.expect_add().once().returning(move |key, _| {
+    ports.keys.expect_add_by_admin().once().returning(move |key, _, _| {
         assert_eq!(key.signing_service, service);
-        Ok(domain::api_key::ApiKeyId(5))
+        Ok(Some(domain::api_key::ApiKeyId(5)))
     });
     let request = TestApi::by_page(Method::POST, "/api/keys");
     let answer = ports.api().send(request.set_json(json!({ "name": "desk" }))).await;

@@ -82,8 +82,8 @@ impl From<PersonRefusal> for Problem {
             ),
             PersonRefusal::NameInUse => Self::new(
                 ProblemCode::NameInUse,
-                "Another person of the side has this name, and histories would not tell the two apart. Add something to \
-                 it.",
+                "A person or a key of the side has this name, and histories would not tell the two apart. Add something \
+                 to it.",
             ),
             PersonRefusal::LastMethod => Self::new(
                 ProblemCode::LastMethod,
@@ -168,6 +168,7 @@ impl From<KeyError> for Problem {
                 ProblemCode::KeyNotValid,
                 "The key is revoked or expired, and gets no successor. Issue a new key.",
             ),
+            KeyError::NameInUse => PersonRefusal::NameInUse.into(),
             KeyError::TooMany { retry_after } => Self::rate_limited(ISSUED_KEYS, retry_after),
             KeyError::Store(error) => error.into(),
         }

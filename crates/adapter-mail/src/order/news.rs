@@ -216,6 +216,11 @@ pub(super) fn news(notification: &Notification) -> News {
             "A signing order has a notary",
             "The signing service has assigned a notary to this order.",
         ),
+        (MailSubject::AssignedAgain, _) => (
+            "Order assigned again",
+            "A signing order is assigned again",
+            "The signing service has set this order back to assigned. The appointment is not confirmed.",
+        ),
         (MailSubject::Confirmed, _) => (
             "Appointment confirmed",
             "The appointment is confirmed",

@@ -7,7 +7,8 @@ use diesel::{
 };
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{
-    api_key::{ApiKey, ApiKeyId, ClientId, KeyChange, KeyEvent, NewApiKey},
+    api_key::{ApiKey, ApiKeyId, ClientId, KeyChange, KeyEvent, NewApiKey, Party},
+    person::is_of_person,
     ports::{ApiKeyRepo, StoreError},
 };
 use sql_rows::{
@@ -22,6 +23,7 @@ use time::OffsetDateTime;
 use crate::{
     failure::Failure,
     locks,
+    parties::people::{lock_people, side},
     store::{PostgresStore, columns},
 };
 
@@ -30,6 +32,23 @@ impl ApiKeyRepo for PostgresStore {
     async fn add(&self, key: &NewApiKey, by: &str) -> Result<ApiKeyId, StoreError> {
         let (key, by) = (key.clone(), by.to_owned());
         self.transaction(async move |connection| add(connection, &key, &by).await).await
+    }
+
+    async fn add_by_admin(
+        &self,
+        key: &NewApiKey,
+        party: Party,
+        by: &str,
+    ) -> Result<Option<ApiKeyId>, StoreError> {
+        let (key, by) = (key.clone(), by.to_owned());
+        let add_by_admin = async move |connection: &mut AsyncPgConnection| {
+            lock_people(connection).await?;
+            if is_of_person(&key.name, &side(connection, party).await?) {
+                return Ok(None);
+            }
+            add(connection, &key, &by).await.map(Some)
+        };
+        self.transaction(add_by_admin).await
     }
 
     /// The lock makes concurrent calls wait, so that only one of them finds no key.

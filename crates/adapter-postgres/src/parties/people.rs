@@ -19,6 +19,7 @@ use domain::{
 };
 use sql_rows::{
     Prepared, Utc,
+    api_keys::names_of_valid_keys,
     people::{
         ChangedPerson, ErasedPerson, IdentityRow, InvitationRow, NewInvitationRow, NewPasskeyRow,
         NewPersonRow, PasskeyRow, PersonRow, acceptable_invitations, active_admins, all_people,
@@ -54,11 +55,13 @@ impl PersonRepo for PostgresStore {
             if is_full(connection, person.party, None, &invitation).await? {
                 return Ok(Err(PersonRefusal::TooManyInvitations));
             }
-            if invitation.issued_by.is_some()
-                && let Err(refusal) =
-                    check_name(&person.name, &side(connection, person.party).await?)
-            {
-                return Ok(Err(refusal));
+            if invitation.issued_by.is_some() {
+                let people = side(connection, person.party).await?;
+                let keys =
+                    names_of_keys_of(connection, person.party, invitation.created_at).await?;
+                if let Err(refusal) = check_name(&person.name, &people, &keys) {
+                    return Ok(Err(refusal));
+                }
             }
             add(connection, &person, &invitation).await.map(Ok)
         };
@@ -329,7 +332,10 @@ impl PersonRepo for PostgresStore {
             };
             let others = others_of(connection, &person).await?;
             let able = able(connection, active_admins(&others), &issuers).await?;
-            let changed = match change.decide(&person, &others, able, rights.is_operator(), at) {
+            let keys = names_of_keys_of(connection, person.person.party, at).await?;
+            let is_by_operator = rights.is_operator();
+            let decided = change.decide(&person, &others, &keys, able, is_by_operator, at);
+            let changed = match decided {
                 Ok(changed) => changed,
                 Err(refusal) => return Ok(Err(refusal)),
             };
@@ -383,7 +389,7 @@ fn decided<T>(found: Result<Decided<T>, StoreError>) -> Result<T, PersonError> {
 
 /// Makes changes of people wait for each other. They are rare, and the last admin and each invitation must be
 /// decided one after the other.
-async fn lock_people(connection: &mut AsyncPgConnection) -> Result<(), Failure> {
+pub(super) async fn lock_people(connection: &mut AsyncPgConnection) -> Result<(), Failure> {
     Ok(locks::lock_name(connection, "people").await?)
 }
 
@@ -436,10 +442,22 @@ async fn find(
 }
 
 /// Returns the people of a side who are not erased.
-async fn side(connection: &mut AsyncPgConnection, party: Party) -> Result<Vec<Person>, Failure> {
+pub(super) async fn side(
+    connection: &mut AsyncPgConnection,
+    party: Party,
+) -> Result<Vec<Person>, Failure> {
     let side = people_of(party).select(columns::<PersonRow>());
     let side: Vec<PersonRow> = side.get_results(connection).await?;
     Ok(side.into_iter().map(PersonRow::into_person).collect::<Result<Vec<_>, _>>()?)
+}
+
+/// Returns the names of the keys of a side that are valid at an instant.
+async fn names_of_keys_of(
+    connection: &mut AsyncPgConnection,
+    party: Party,
+    at: OffsetDateTime,
+) -> Result<Vec<String>, Failure> {
+    Ok(names_of_valid_keys(party, at).get_results(connection).await?)
 }
 
 /// Returns the others of the side of a person.

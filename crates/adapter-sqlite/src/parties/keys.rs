@@ -7,7 +7,8 @@ use diesel::{
     sqlite::SqliteConnection,
 };
 use domain::{
-    api_key::{ApiKey, ApiKeyId, ClientId, KeyChange, KeyEvent, NewApiKey},
+    api_key::{ApiKey, ApiKeyId, ClientId, KeyChange, KeyEvent, NewApiKey, Party},
+    person::is_of_person,
     ports::{ApiKeyRepo, StoreError},
 };
 use sql_rows::{
@@ -21,6 +22,7 @@ use time::OffsetDateTime;
 
 use crate::{
     failure::Failure,
+    parties::people::side,
     store::{SqliteStore, columns},
 };
 
@@ -29,6 +31,22 @@ impl ApiKeyRepo for SqliteStore {
     async fn add(&self, key: &NewApiKey, by: &str) -> Result<ApiKeyId, StoreError> {
         let (key, by) = (key.clone(), by.to_owned());
         self.transaction(move |connection| add(connection, &key, &by)).await
+    }
+
+    async fn add_by_admin(
+        &self,
+        key: &NewApiKey,
+        party: Party,
+        by: &str,
+    ) -> Result<Option<ApiKeyId>, StoreError> {
+        let (key, by) = (key.clone(), by.to_owned());
+        let add_by_admin = move |connection: &mut SqliteConnection| {
+            if is_of_person(&key.name, &side(connection, party)?) {
+                return Ok(None);
+            }
+            add(connection, &key, &by).map(Some)
+        };
+        self.transaction(add_by_admin).await
     }
 
     async fn add_first(&self, key: &NewApiKey, by: &str) -> Result<Option<ApiKeyId>, StoreError> {

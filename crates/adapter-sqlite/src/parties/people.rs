@@ -19,6 +19,7 @@ use domain::{
 };
 use sql_rows::{
     Prepared, Utc,
+    api_keys::names_of_valid_keys,
     people::{
         ChangedPerson, ErasedPerson, IdentityRow, InvitationRow, NewInvitationRow, NewPasskeyRow,
         NewPersonRow, PasskeyRow, PersonRow, acceptable_invitations, active_admins, all_people,
@@ -52,10 +53,12 @@ impl PersonRepo for SqliteStore {
             if is_full(connection, person.party, None, &invitation)? {
                 return Ok(Err(PersonRefusal::TooManyInvitations));
             }
-            if invitation.issued_by.is_some()
-                && let Err(refusal) = check_name(&person.name, &side(connection, person.party)?)
-            {
-                return Ok(Err(refusal));
+            if invitation.issued_by.is_some() {
+                let people = side(connection, person.party)?;
+                let keys = names_of_keys_of(connection, person.party, invitation.created_at)?;
+                if let Err(refusal) = check_name(&person.name, &people, &keys) {
+                    return Ok(Err(refusal));
+                }
             }
             add(connection, &person, &invitation).map(Ok)
         };
@@ -316,7 +319,10 @@ impl PersonRepo for SqliteStore {
             };
             let others = others_of(connection, &person)?;
             let able = able(connection, active_admins(&others), &issuers)?;
-            let changed = match change.decide(&person, &others, able, rights.is_operator(), at) {
+            let keys = names_of_keys_of(connection, person.person.party, at)?;
+            let is_by_operator = rights.is_operator();
+            let decided = change.decide(&person, &others, &keys, able, is_by_operator, at);
+            let changed = match decided {
                 Ok(changed) => changed,
                 Err(refusal) => return Ok(Err(refusal)),
             };
@@ -410,10 +416,22 @@ fn find(
 }
 
 /// Returns the people of a side who are not erased.
-fn side(connection: &mut SqliteConnection, party: Party) -> Result<Vec<Person>, Failure> {
+pub(super) fn side(
+    connection: &mut SqliteConnection,
+    party: Party,
+) -> Result<Vec<Person>, Failure> {
     let side = people_of(party).select(columns::<PersonRow>());
     let side: Vec<PersonRow> = side.get_results(connection)?;
     Ok(side.into_iter().map(PersonRow::into_person).collect::<Result<Vec<_>, _>>()?)
+}
+
+/// Returns the names of the keys of a side that are valid at an instant.
+fn names_of_keys_of(
+    connection: &mut SqliteConnection,
+    party: Party,
+    at: OffsetDateTime,
+) -> Result<Vec<String>, Failure> {
+    Ok(names_of_valid_keys(party, at).get_results(connection)?)
 }
 
 /// Returns the others of the side of a person.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use domain::{
-    api_key::{ClientId, Party},
+    api_key::{ClientId, NewApiKey, Party},
     order::SigningServiceId,
     person::{
         ChangeRights, Doer, FORMER_USER, Identity, InvitationFault, MAX_INVITATIONS_A_DAY,
@@ -452,6 +452,81 @@ pub async fn name_is_that_of_one_person_of_a_side(storage: &Storage) {
     storage.people.change(left.id, ADMIN, &disabled, &[], NOW).await.unwrap();
     let invited = invite_as(left.person.name.as_str(), own, by_admin).await;
     assert_eq!(refusal(invited), PersonRefusal::NameInUse);
+}
+
+/// Of both sides, as long as the key is valid. Of a person and a key that take it at once, one gets it. Operators may give
+/// it once more.
+pub async fn name_is_that_of_a_person_or_of_a_key(storage: &Storage) {
+    let first = NewApiKey { name: "Acme Title".to_owned(), ..api_key(NOW) };
+    let client = ClientId(storage.keys.add(&first, "tests").await.unwrap().0);
+    let service = SigningServiceId(42);
+    for (party, client, for_service, taken) in [
+        (Party::Client(client), Some(client), None, "ACME  Title"),
+        (Party::Service(service), None, Some(service), "blue desk"),
+    ] {
+        let key = |name: &str| {
+            let name = name.to_owned();
+            NewApiKey { name, client, for_service, signing_service: None, ..api_key(NOW) }
+        };
+        let issue =
+            async |key: NewApiKey| storage.keys.add_by_admin(&key, party, "tests").await.unwrap();
+        let invite_as = async |name: &str, issued_by| {
+            let name = PersonName::from_stored(name.to_owned());
+            let person = NewPerson { party, name, ..new_person(Role::Member) };
+            let invitation = NewInvitation { issued_by, ..new_invitation() };
+            storage.people.invite(&person, &invitation).await
+        };
+        let rights = ChangeRights { party: Some(party), ..ADMIN };
+        let named = |name: &str| PersonChange {
+            name: Some(PersonName::from_stored(name.to_owned())),
+            ..PersonChange::default()
+        };
+        let ann = invite_as("Ann Roe", None).await.unwrap();
+        let rename =
+            async |name: &str, at| storage.people.change(ann, rights, &named(name), &[], at).await;
+
+        let refused = key("ann ROE");
+        assert_eq!(issue(refused.clone()).await, None);
+        assert_eq!(storage.keys.find(&refused.lookup).await.unwrap(), None);
+        let desk = issue(key("Blue Desk")).await.unwrap();
+        for name in ["Blue Desk", taken] {
+            assert_eq!(refusal(rename(name, NOW).await), PersonRefusal::NameInUse, "{name}");
+            let invited = invite_as(name, Some(ann)).await;
+            assert_eq!(refusal(invited), PersonRefusal::NameInUse, "{name}");
+        }
+        storage.keys.add(&key("Ann Roe"), "tests").await.unwrap();
+        rename("Ann Roe", NOW).await.unwrap();
+        storage.people.change(ann, ChangeRights::OPERATOR, &named(taken), &[], NOW).await.unwrap();
+
+        for number in 0..4 {
+            let name = format!("Zoe {number}");
+            let takes = [true, false].map(|is_key| {
+                let (people, keys) = (storage.people.clone(), storage.keys.clone());
+                let (key, change) = (key(&name), named(&name));
+                async move {
+                    if is_key {
+                        keys.add_by_admin(&key, party, "tests").await.unwrap().is_some()
+                    } else {
+                        people.change(ann, rights, &change, &[], NOW).await.is_ok()
+                    }
+                }
+            });
+            assert_eq!(at_once(takes).await.into_iter().filter(|took| *took).count(), 1);
+        }
+
+        let end = NOW + Duration::MINUTE;
+        issue(NewApiKey { expires_at: Some(end), ..key("Night") }).await.unwrap();
+        let before = rename("Night", end - MICROSECOND).await;
+        assert_eq!(refusal(before), PersonRefusal::NameInUse);
+        rename("Night", end).await.unwrap();
+        storage.keys.revoke(desk, NOW, "tests").await.unwrap();
+        rename("Blue Desk", NOW).await.unwrap();
+    }
+    // Another side has names of its own.
+    let other = SigningServiceId(43);
+    let key = NewApiKey { name: "Blue Desk".to_owned(), for_service: Some(other), ..api_key(NOW) };
+    let issued = storage.keys.add_by_admin(&key, Party::Service(other), "tests").await;
+    assert!(issued.unwrap().is_some());
 }
 
 /// By those who may change them.

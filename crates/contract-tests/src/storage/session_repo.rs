@@ -251,7 +251,7 @@ pub async fn ceremony_is_taken_as_it_began(storage: &Storage) {
         state: "s".to_owned(),
         nonce: "n".to_owned(),
         verifier: "v".to_owned(),
-        is_again: true,
+        again_since: Some(NOW),
     };
     let return_to = "/console?order=7".to_owned();
     let login = CeremonyData::Login { pending: Box::new(pending), return_to };

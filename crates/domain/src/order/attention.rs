@@ -16,7 +16,7 @@ pub enum Attention {
     Unassigned,
     /// It has a notary, is not confirmed, and begins within 4 hours. The service acts.
     Unconfirmed,
-    /// It has no document, and begins within 2 hours. The client acts.
+    /// It has no document in force, and begins within 2 hours. The client acts.
     NoDocuments,
     /// The service has not fetched a document, and it begins within an hour. The service acts.
     NotFetched,
@@ -82,7 +82,7 @@ impl Attention {
                 is_prepared && has_notary && !is_confirmed && begins_within(Duration::hours(4))
             }
             Self::NoDocuments => {
-                let needs_documents = !order.signing.ron_signing && counts.documents == 0;
+                let needs_documents = !order.signing.ron_signing && counts.in_force() == 0;
                 is_prepared && needs_documents && begins_within(Duration::hours(2))
             }
             Self::NotFetched => {
@@ -224,6 +224,9 @@ mod tests {
         let at = STARTS - Duration::hours(2) + TICK;
         begins(&in_status("CONFIRMED", true), counts(0, 0, 0), Attention::NoDocuments, at);
         never(&in_status("CONFIRMED", true), counts(1, 1, 0), Attention::NoDocuments);
+        // The one that is left is replaced, and its replacement is withdrawn.
+        let replaced = DocumentCounts { fetched: 0, ..counts(1, 0, 0) };
+        begins(&in_status("CONFIRMED", true), replaced, Attention::NoDocuments, at);
         let online = order(|details| details["ronSigning"] = json!(true));
         let online = StoredOrder { order: online, ..in_status("CONFIRMED", true) };
         never(&online, counts(0, 0, 0), Attention::NoDocuments);

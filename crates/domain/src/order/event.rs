@@ -163,9 +163,9 @@ pub struct ChangedOrder {
     pub notary_id: Option<i64>,
     /// The side that made it.
     pub actor: Actor,
-    /// Whether it is only a new reason why the documents are not signed: status and notary stay.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub only_reason: bool,
+    /// Whether the notary is another one than before. `None`: an event that waited while the service was upgraded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notary_changed: Option<bool>,
 }
 
 impl ChangedOrder {

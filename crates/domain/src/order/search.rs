@@ -36,8 +36,8 @@ pub struct SearchedWord {
     pub folded: String,
     /// The word in lower case, as version 0.1.0 stores texts.
     pub lowercase: String,
-    /// Whether its parts are joined by dashes, slashes or apostrophes. It is then found also in a text without its
-    /// blanks: texts may have blanks in their place.
+    /// Whether its parts are joined, as by a dash, a point or an apostrophe. It is then found also in a text without
+    /// its blanks: texts may have blanks in their place.
     pub is_joined: bool,
 }
 
@@ -204,11 +204,10 @@ fn is_between_words(c: char) -> bool {
     c.is_whitespace() || matches!(c, ',' | ';')
 }
 
-/// Returns whether a character joins two parts of a word: a dash, a slash or an apostrophe.
+/// Returns whether a character joins two parts of a word: punctuation, or an apostrophe that Unicode calls a letter.
 fn is_joint(c: char) -> bool {
-    matches!(c, '-' | '/' | '\u{2010}'..='\u{2015}' | '\u{2212}')
-        || matches!(c, '\'' | '`' | '\u{2018}'..='\u{201b}')
-        || is_apostrophe(c)
+    let stands_alone = c.is_alphanumeric() || is_between_words(c) || c == '@';
+    !stands_alone || is_apostrophe(c)
 }
 
 /// Returns whether letters or digits stand on both sides of a joint.
@@ -337,6 +336,8 @@ mod tests {
             ("Ann O Brien", "o’brien, ann"),
             ("Ann O’Brien", "o brien"),
             ("Ann D-Angelo", "d'angelo"),
+            ("J. R. Ewing", "j.r. ewing"),
+            ("Ann Smith (Jones)", "smith(jones)"),
         ] {
             assert!(finds(&order_with(&[("signerName", stored)]), asked), "{stored}: {asked}");
         }
@@ -345,6 +346,7 @@ mod tests {
             ("GF 2026 114", "GF-2026-114"),
             ("GF 2026-114", "gf/2026/114"),
             ("GF-2026-114", "GF-2026-114"),
+            ("GF 2026 114", "GF_2026.114"),
         ] {
             assert!(finds(&order_with(&[("fileNumber", stored)]), asked), "{stored}: {asked}");
         }

@@ -1,6 +1,7 @@
 //! The login of a company, by OpenID Connect.
 
 use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
 
 use super::Token;
 use crate::entropy::Entropy;
@@ -30,8 +31,8 @@ pub struct PendingLogin {
     pub nonce: String,
     /// The code verifier of PKCE (RFC 7636): 43 to 128 characters.
     pub verifier: String,
-    /// Whether the person signs in again: a session that the provider still has is not enough.
-    pub is_again: bool,
+    /// When the person was asked to sign in again; `None` if a session that the provider still has is enough.
+    pub again_since: Option<OffsetDateTime>,
 }
 
 /// The answer of a provider, which the browser brings (OpenID Connect Core, 3.1.2.5).
@@ -50,7 +51,7 @@ impl PendingLogin {
     pub fn random(
         provider: &str,
         redirect_uri: &str,
-        is_again: bool,
+        again_since: Option<OffsetDateTime>,
         entropy: &dyn Entropy,
     ) -> Self {
         let [state, nonce, first, second] =
@@ -61,7 +62,7 @@ impl PendingLogin {
             state,
             nonce,
             verifier: first + &second,
-            is_again,
+            again_since,
         }
     }
 }
@@ -74,7 +75,7 @@ mod tests {
     #[test]
     fn verifier_has_the_length_of_pkce_and_all_values_differ() {
         let entropy = CountingEntropy::default();
-        let login = PendingLogin::random("entra", "https://a.example/cb", false, &entropy);
+        let login = PendingLogin::random("entra", "https://a.example/cb", None, &entropy);
         assert!((43..=128).contains(&login.verifier.len()));
         assert_ne!(login.state, login.nonce);
         assert!(!login.verifier.contains(&login.state));

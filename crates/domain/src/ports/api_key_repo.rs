@@ -2,7 +2,7 @@ use async_trait::async_trait;
 use time::OffsetDateTime;
 
 use super::StoreError;
-use crate::api_key::{ApiKey, ApiKeyId, ClientId, KeyEvent, NewApiKey};
+use crate::api_key::{ApiKey, ApiKeyId, ClientId, KeyEvent, NewApiKey, Party};
 
 /// Stores issued API keys and their history.
 ///
@@ -18,6 +18,16 @@ use crate::api_key::{ApiKey, ApiKeyId, ClientId, KeyEvent, NewApiKey};
 pub trait ApiKeyRepo: Send + Sync {
     /// Stores a new key.
     async fn add(&self, key: &NewApiKey, by: &str) -> Result<ApiKeyId, StoreError>;
+
+    /// Stores a new key of a party, which one of its admins issues. Returns `None` if
+    /// [`is_of_person`](crate::person::is_of_person) finds its name. The check and the change are one atomic step,
+    /// under the lock of [`PersonRepo`](super::PersonRepo): no person gets the name meanwhile.
+    async fn add_by_admin(
+        &self,
+        key: &NewApiKey,
+        party: Party,
+        by: &str,
+    ) -> Result<Option<ApiKeyId>, StoreError>;
 
     /// Stores a new key if no key was ever issued. Otherwise returns `None`. The check and the
     /// change are one atomic step.

@@ -397,15 +397,15 @@ pub struct ListedRow {
 }
 type Counts = (BigInt, BigInt, BigInt, BigInt);
 
-/// Counts the documents of an order that are not withdrawn: all of the client, those of them that the signing service
-/// has downloaded, those that it has not and should, and the signed ones.
+/// Counts the documents of an order that are not withdrawn: all of the client, those in force that the signing service
+/// has downloaded, those in force that it has not, and the signed ones.
 fn document_counts() -> SqlLiteral<Counts> {
     let count = |condition| {
         format!("(SELECT count(key) FROM documents WHERE order_id = orders.id AND {condition})")
     };
     let conditions = [
         "NOT signed",
-        "NOT signed AND first_downloaded_at IS NOT NULL",
+        "NOT signed AND first_downloaded_at IS NOT NULL AND replaced_by IS NULL",
         "NOT signed AND first_downloaded_at IS NULL AND replaced_by IS NULL",
         "signed",
     ];

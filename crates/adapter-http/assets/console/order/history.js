@@ -82,6 +82,7 @@ function ofStatus(entry, before, notary) {
   if (isOther && isOtherNotary) return [statusWord(status), ", ", ofNotary];
   if (isOther) return [statusWord(status), status === "ASSIGNED" && who && [" to ", who]];
   if (isOtherNotary) return ["Notary: ", who || "none"];
+  if (entry.reason) return before.reason ? "Another reason" : "Reason added";
   return ["Name or contact of the notary changed", notary?.name && [": ", said(notary.name)]];
 }
 

@@ -199,7 +199,7 @@ class OrderView {
     [this.#order, this.#changed] = [order, null];
     fill(this.#stale);
     if (this.#isOpen) {
-      markOpened(order);
+      markOpened([order]);
       forgetNew(order.order_id);
     }
     retitle(this.element, said(order.file_number), ` (order ${this.#id})`);

@@ -77,7 +77,7 @@ export class Timeline {
     const before = this.#entries[at - 1];
     const isOther = entry.kind !== "status" && entry.order_status !== before?.order_status;
     const later = this.#entries.slice(at + 1);
-    const isOfNotary = (it, of) => it.kind === "status" && it.order_status === of?.order_status;
+    const isOfNotary = (it, of) => it.kind === "status" && !it.reason && it.order_status === of?.order_status;
     // The history has the number of a notary. The name is that of the order, which the last such entry has left.
     const isLastNotary = !later.some((it, after) => {
       const previous = this.#entries[at + after];

@@ -120,6 +120,17 @@ const lineOf = (cells) => `${cells.map(cell).join(",")}\r\n`;
 /** Returns who has done something: the name on the own side, else the side. */
 const doer = (entry) => entry && (entry.by ?? role(entry.actor));
 
+/** Returns the creation of an order whose read has newer entries of the history only. */
+async function creationOf(id) {
+  const entry = async (cursor) => {
+    const { body } = await patiently(() => request(`api/order/${id}/history?limit=1&${cursor}`));
+    return body.data[0];
+  };
+  // The creation is 0 in every history. The entry after it leads to it.
+  const { id: next } = await entry("ending_before=0");
+  return entry(`starting_after=${next}`);
+}
+
 /** Requests at a time. */
 const AT_ONCE = 4;
 
@@ -138,8 +149,8 @@ export async function csvOf(orders, progress) {
       try {
         const { body } = await patiently(() => request(`api/order/${orders[at].order_id}`));
         const { history } = body;
-        const created_by = doer(history.find(({ kind }) => kind === "created"));
-        lines[at] = line({ ...body, created_by, changed_by: doer(history.at(-1)) });
+        const created = history.find(({ kind }) => kind === "created") ?? (await creationOf(body.order_id));
+        lines[at] = line({ ...body, created_by: doer(created), changed_by: doer(history.at(-1)) });
       } catch (failure) {
         if (![404, 410].includes(failure.status)) throw failure;
       }

@@ -9,7 +9,7 @@ import { csvOf } from "./csv.js";
 import { announce, ask, button, count, fill, h, renew, save } from "../shared/dom.js";
 import { Filters } from "./filters.js";
 import { soundButton } from "./news.js";
-import { markAllOpened } from "../shared/opened.js";
+import { markOpened } from "../shared/opened.js";
 import { Pages, Sorted, readAll, walk } from "./pages.js";
 import { Rows, comparison, ordersTable } from "./rows.js";
 import {
@@ -236,8 +236,7 @@ class OrderList {
   }
 
   #markAll() {
-    const newest = this.#loaded.records.map((it) => it.updated_at).toSorted().at(-1);
-    markAllOpened(newest ?? new Date().toISOString());
+    markOpened(this.#source.all(Infinity).orders);
     this.#shown = null;
     this.#refresh("asked");
   }

@@ -130,8 +130,8 @@ const cellText = (content) => h("div", {}, content).textContent;
  * a `group` lack stands in its heading.
  */
 function marks(order, { group } = {}) {
-  const { documents_uploaded: documents, documents_fetched: fetched = 0, signed_documents_uploaded: signed } = order;
-  const isFetched = fetched >= documents;
+  const { documents_fetched: fetched, documents_to_fetch: toFetch, signed_documents_uploaded: signed } = order;
+  const isFetched = toFetch === 0;
   const late = lateOf(order).filter(([code]) => code !== group);
   const note = order.newest_note;
   const inWords = isFetched
@@ -140,7 +140,7 @@ function marks(order, { group } = {}) {
   const isNewNote = note && note.author !== session.terms.party && note.at > openedAt(order.order_id);
   return h("div", { class: "row" }, [
     late.map(([, sentence, text]) => mark(text, sentence, "late")),
-    documents > 0 && mark(isFetched ? "Docs ✓" : "Docs", inWords),
+    fetched + toFetch > 0 && mark(isFetched ? "Docs ✓" : "Docs", inWords),
     order.scanbacks_required && mark("Scanbacks", "Scanbacks are required"),
     signed > 0 && mark("Signed ✓", count(signed, "signed document")),
     isNewNote && mark("Note", "A new note of the other side", "new"),

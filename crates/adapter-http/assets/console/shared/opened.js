@@ -34,16 +34,15 @@ export function openedAt(id) {
 /** Returns whether an order has changed since the user opened it. */
 export const isUnopened = ({ order_id: id, updated_at: at }) => at > openedAt(id);
 
-/** Remembers that the user sees an order as it is. */
-export function markOpened({ order_id: id, updated_at: at }) {
+/** Remembers that the user has seen some orders as they are. What was opened later stays. */
+export function markOpened(seen) {
   cache = null;
   const { until, orders } = state();
-  if (orders[id] === at) return;
-  const all = Object.entries({ ...orders, [id]: at }).sort(([, one], [, other]) => (one < other ? -1 : 1));
+  const unopened = seen.filter(isUnopened).map(({ order_id: id, updated_at: at }) => [id, at]);
+  if (!unopened.length) return;
+  const known = { ...orders, ...Object.fromEntries(unopened) };
+  const all = Object.entries(known).sort(([, one], [, other]) => (one < other ? -1 : 1));
   const dropped = all.slice(0, Math.max(0, all.length - MOST));
   const last = dropped.at(-1)?.[1] ?? "";
   write(last > until ? last : until, Object.fromEntries(all.slice(dropped.length)));
 }
-
-/** Counts everything up to an instant as opened. */
-export const markAllOpened = (until) => write(until, {});

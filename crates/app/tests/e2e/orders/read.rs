@@ -50,6 +50,7 @@ async fn order_reads_back_as_it_was_created(kind: Kind) {
         "details",
         "documents",
         "documents_fetched",
+        "documents_to_fetch",
         "documents_uploaded",
         "history",
         "notary",
@@ -65,7 +66,12 @@ async fn order_reads_back_as_it_was_created(kind: Kind) {
     expected.extend(of_reads.map(str::to_owned));
     assert_eq!(members, expected);
     let details = read["details"].take();
-    for name in ["documents_uploaded", "documents_fetched", "signed_documents_uploaded"] {
+    for name in [
+        "documents_uploaded",
+        "documents_fetched",
+        "documents_to_fetch",
+        "signed_documents_uploaded",
+    ] {
         record[name] = json!(0);
     }
     for name in ["documents", "signed_documents", "notes"] {

@@ -262,6 +262,18 @@ async fn nobody_takes_the_name_of_another(kind: Kind) {
         eve.refused((Method::POST, "/api/people"), invite, in_use).await;
     }
     assert_eq!(app.rows("people"), 2);
+    // Nor that of a key, and no key gets that of a person. `test` is the first key of the client.
+    let issue = (Method::POST, "/api/keys");
+    eve.post(issue.1, json!({ "name": "Blue Desk" })).await;
+    for name in ["test", "blue DESK"] {
+        let own = (Method::PATCH, "/api/people/me");
+        ann.refused(own, Some(json!({ "name": name })), in_use).await;
+        let invite = Some(json!({ "name": name, "role": "member" }));
+        eve.refused((Method::POST, "/api/people"), invite, in_use).await;
+    }
+    for name in ["Ann Roe", "EVE poe\u{308}"] {
+        eve.refused(issue.clone(), Some(json!({ "name": name })), in_use).await;
+    }
     // The own name goes along with another property, and another side has names of its own.
     let own = json!({ "name": "Ann Roe", "email": "ann@title.example.com" });
     ann.call(Method::PATCH, "/api/people/me", Some(own)).await;

@@ -111,12 +111,18 @@ pub async fn event_has_the_notary_of_its_change(storage: &Storage) {
     let pat = Notary { name: "Pat \"P\" O'Hara".to_owned(), phone: None, email: None };
     let named = OrderUpdate { notary: Some(Some(pat.clone())), ..update(id, NOW, "ASSIGNED") };
     assert!(is_changed(storage, &named).await);
-    let unassigned = OrderUpdate { notary_id: Some(None), ..update(id, named.at, "NEW") };
+    let confirmed = OrderUpdate { notary_id: None, ..update(id, named.at, "CONFIRMED") };
+    assert!(is_changed(storage, &confirmed).await);
+    let unassigned = OrderUpdate { notary_id: Some(None), ..update(id, confirmed.at, "NEW") };
     assert!(is_changed(storage, &unassigned).await);
     let events = storage.outbox.events(NOW + 400 * Duration::DAY, 10).await.unwrap();
+    let is_new = |event: &Event| event.change.as_ref()?.order()?.notary_changed;
+    let news: Vec<_> = events.iter().map(is_new).collect();
+    assert_eq!(news, [None, Some(true), Some(false), Some(true)]);
     let contents: Vec<_> = events.into_iter().map(|event| event.content).collect();
     let then = |notary_id, notary| Some(MailContent::Notary(NotaryThen { notary_id, notary }));
-    assert!(contents == [None, then(Some(7), Some(pat)), then(None, None)], "{contents:?}");
+    let named = then(Some(7), Some(pat));
+    assert!(contents == [None, named.clone(), named, then(None, None)], "{contents:?}");
 }
 
 /// The status stays. A reason that the order has changes nothing.

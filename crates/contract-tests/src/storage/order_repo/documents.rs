@@ -2,7 +2,7 @@
 
 use domain::{
     api_key::{ClientId, Owner, Party},
-    document::{DocumentKind, ObjectKey, StoredDocument},
+    document::{DocumentCounts, DocumentKind, ObjectKey, StoredDocument},
     order::{
         Actor, ChangeKind, DocumentId, OrderChange, OrderCommand, OrderId, Refusal,
         SigningServiceId, StoredOrder, change::NewDocuments,
@@ -110,7 +110,7 @@ pub async fn signed_documents_have_positions_of_their_own(storage: &Storage) {
     }
 }
 
-/// The new one is stored behind the others.
+/// The new one is stored behind the others. Lists count what is fetched of the documents in force.
 pub async fn replaced_document_keeps_its_place(storage: &Storage) {
     let id = create(storage, 2).await;
     let before = order_of(storage, id).await;
@@ -123,6 +123,13 @@ pub async fn replaced_document_keeps_its_place(storage: &Storage) {
     assert_eq!(entries(&order), [(ChangeKind::DocumentsReplaced(vec![2]), Actor::Client)]);
     let told = (EventType::DocumentsReplaced, Some(documents(&[2], Actor::Client)));
     assert_eq!(newest_event(storage, id).await, told);
+    for (position, fetched, unfetched) in [(1, 0, 2), (2, 1, 1)] {
+        let download = Download { document: to_sign(id, position), at: NOW };
+        storage.orders.note_downloads(&[download]).await.unwrap();
+        let listed = storage.reader.listed(LIVE, id).await.unwrap().unwrap().whole().unwrap();
+        let counts = DocumentCounts { documents: 3, fetched, unfetched, signed: 0 };
+        assert_eq!(listed.counts, counts, "after the download of {position}");
+    }
 }
 
 /// The others find it replaced.

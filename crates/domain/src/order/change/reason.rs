@@ -45,7 +45,7 @@ impl NewReason {
             previous_status: status,
             notary_id: before.notary_id,
             actor: self.actor,
-            only_reason: true,
+            notary_changed: Some(false),
         });
         // As the database stores it with a change of status.
         let notary = NotaryThen { notary_id: before.notary_id, notary: before.notary.clone() };

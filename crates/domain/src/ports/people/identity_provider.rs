@@ -38,7 +38,7 @@ pub struct ProviderReport {
 /// - An answer that names another issuer does not count, and neither does one without an issuer, if the provider says
 ///   that it names it (RFC 9207). Its code is shown to no provider.
 /// - A login that is done again demands of the provider that the person signs in now, whatever session it has. An ID
-///   token that tells of an earlier sign-in does not count.
+///   token that tells of an earlier sign-in, or of none, does not count.
 /// - Keys are fetched again for an unknown `kid`, at most once a minute.
 /// - A call ends within ten seconds, and reads bounded answers.
 /// - Claims other than `iss` and `sub` decide nothing.

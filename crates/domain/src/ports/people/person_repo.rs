@@ -42,7 +42,8 @@ pub enum NewMethod {
 /// - A credential and an identity belong to one person.
 /// - [`PersonChange::decide`], [`decide_removal`](crate::person::decide_removal) and
 ///   [`check_name`](crate::person::check_name) run under one lock of the side, so that one admin stays who can sign in,
-///   and one person has a name, however many calls there are at once.
+///   and one person or key has a name, however many calls there are at once. Keys count while they are valid at the
+///   instant of the call.
 /// - Tokens are stored as hashes only.
 ///
 /// # Errors

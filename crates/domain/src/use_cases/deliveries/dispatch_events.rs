@@ -210,6 +210,7 @@ impl DispatchEvents {
         let is_conditional = matches!(
             subject,
             MailSubject::NotaryAssigned
+                | MailSubject::AssignedAgain
                 | MailSubject::DocumentWithdrawn
                 | MailSubject::SignedDocumentWithdrawn
         );

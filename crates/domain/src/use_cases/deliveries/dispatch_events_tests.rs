@@ -256,7 +256,7 @@ async fn change_of_an_order_reaches_both_parties() {
         previous_status: "NEW".to_owned(),
         notary_id: None,
         actor: Actor::Service,
-        only_reason: false,
+        notary_changed: None,
     });
     let events = [EventType::OrderUpdated, EventType::OrderCancelled];
     let found = events.map(|kind| Event { event: kind, change: Some(change.clone()), ..event(1) });
@@ -302,7 +302,7 @@ async fn order_that_takes_place_again_is_mailed_to_present_addresses() {
         previous_status: previous_status.to_owned(),
         notary_id: None,
         actor: Actor::Database,
-        only_reason: false,
+        notary_changed: None,
     };
     let found = [change("CONFIRMED", "CANCELLED"), change("CONFIRMED", "NEW")];
     let found = found.map(|change| Event {
@@ -335,7 +335,7 @@ async fn mail_about_a_notary_has_the_one_of_its_order() {
         previous_status: "NEW".to_owned(),
         notary_id: Some(7),
         actor: Actor::Service,
-        only_reason: false,
+        notary_changed: None,
     };
     let found = [Some(7), Some(8), None].map(|notary| Event {
         event: EventType::OrderUpdated,

@@ -74,6 +74,9 @@ pub enum KeyError {
     /// The key is revoked or expired.
     #[error("the key is revoked or expired")]
     Invalid,
+    /// A person of the side has the name.
+    #[error("a person of the side has this name")]
+    NameInUse,
     /// The side has got many keys within a day.
     #[error("the side has many new keys")]
     TooMany {

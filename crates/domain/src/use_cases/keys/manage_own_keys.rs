@@ -49,7 +49,8 @@ impl ManageOwnKeys {
     /// Issues a key of the admin's side. The secret is not available later.
     ///
     /// # Errors
-    /// [`KeyError::TooMany`]: the side has many new keys.
+    /// [`KeyError::TooMany`]: the side has many new keys. [`KeyError::NameInUse`]: histories would not tell the key from
+    /// a person.
     pub async fn issue(
         &self,
         by: Admin,
@@ -75,10 +76,12 @@ impl ManageOwnKeys {
             is_test,
             ..KeyTerms::default()
         };
-        self.keys.keys.issue(terms, &name_of(by)).await
+        let (presented, key) = self.keys.keys.new_key(terms);
+        let issued = self.keys.keys.keys.add_by_admin(&key, by.party(), &name_of(by)).await?;
+        Ok((issued.ok_or(KeyError::NameInUse)?, presented))
     }
 
-    /// Issues the successor of a key of the admin's side, as [`ManageKeys::rotate`] does.
+    /// Issues the successor of a key of the admin's side, as [`ManageKeys::rotate`] does. It keeps the name of the key.
     ///
     /// [`ManageKeys::rotate`]: crate::use_cases::keys::manage_keys::ManageKeys::rotate
     ///
@@ -125,10 +128,93 @@ fn name_of(by: Admin) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
-    use crate::test_support::{api_key, new_api_key};
+    use crate::{
+        api_key::{ClientId, Scopes},
+        person::{
+            Caller, Doer, Holder, NewSession, PersonId, Role, Session, SessionId, SessionTerms,
+            TokenHash, Way, tests::person,
+        },
+        ports::{MockApiKeyRepo, MockSessionRepo, MockWebhookRepo},
+        test_support::{CountingEntropy, api_key, clock, new_api_key},
+        use_cases::keys::manage_keys::ManageKeys,
+    };
 
     const NOW: OffsetDateTime = time::macros::datetime!(2026-11-21 12:00 UTC);
+
+    fn managing(keys: MockApiKeyRepo) -> ManageOwnKeys {
+        let keys = ManageKeys {
+            keys: Arc::new(keys),
+            clock: clock(NOW),
+            entropy: Arc::new(CountingEntropy::default()),
+            uses: Arc::default(),
+            cache: Arc::default(),
+        };
+        let sessions = Sessions {
+            sessions: Arc::new(MockSessionRepo::new()),
+            clock: clock(NOW),
+            terms: SessionTerms::default(),
+            uses: Arc::default(),
+            cache: Arc::default(),
+        };
+        let keys = RevokeKey { keys, endpoints: Arc::new(MockWebhookRepo::new()) };
+        ManageOwnKeys { keys, sessions }
+    }
+
+    /// Returns person 3, an admin of client 1.
+    fn admin() -> Admin {
+        let session = NewSession {
+            token: TokenHash([1; 32]),
+            doer: Doer::Person(PersonId(3)),
+            way: Way::Passkey,
+            is_test: false,
+            signed_in_at: NOW,
+            expires_at: NOW + Duration::HOUR,
+        };
+        let session = Session { id: SessionId(9), session, last_used_at: NOW, ended_at: None };
+        let mut admin = person();
+        admin.person.role = Role::Admin;
+        Caller::of_session(session, Holder::Person(Arc::new(admin))).admin(NOW).unwrap()
+    }
+
+    /// The store decides it at once with the names of people.
+    #[tokio::test]
+    async fn key_with_the_name_of_a_person_is_not_issued() {
+        for (stored, is_issued) in [(Some(ApiKeyId(7)), true), (None, false)] {
+            let mut keys = MockApiKeyRepo::new();
+            keys.expect_list().returning(|| Ok(vec![api_key()]));
+            keys.expect_add_by_admin().once().returning(move |key, party, by| {
+                assert_eq!((key.name.as_str(), by), ("Jane Doe", "person 3"));
+                assert_eq!((party, key.client), (admin().party(), Some(ClientId(1))));
+                Ok(stored)
+            });
+            let request = KeyRequest {
+                name: "Jane Doe".to_owned(),
+                scopes: Scopes::default(),
+                is_test: false,
+                lifetime: None,
+            };
+            match managing(keys).issue(admin(), request).await {
+                Ok((id, _)) => assert!(is_issued && Some(id) == stored),
+                Err(error) => assert!(!is_issued && matches!(error, KeyError::NameInUse)),
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn successor_keeps_the_name_of_its_key() {
+        let mut keys = MockApiKeyRepo::new();
+        keys.expect_list().returning(|| Ok(vec![api_key()]));
+        keys.expect_trail().returning(|| Ok(vec![]));
+        keys.expect_rotate().once().returning(|_, successor, _, _| {
+            assert_eq!(successor.name, api_key().key.name);
+            Ok(Some(ApiKeyId(8)))
+        });
+        let rotated = managing(keys).rotate(admin(), ApiKeyId(1), Duration::HOUR).await;
+        assert_eq!(rotated.unwrap().0, ApiKeyId(8));
+    }
 
     fn issued(at: OffsetDateTime) -> ApiKey {
         let key = api_key();

@@ -282,8 +282,9 @@ impl SignIn {
         if let Purpose::Accept(token) = purpose {
             self.invited(token).await?;
         }
-        let (name, is_again) = (provider.name(), matches!(purpose, Purpose::Confirm(..)));
-        let pending = PendingLogin::random(&name, redirect_uri, is_again, &*self.entropy);
+        let is_again = matches!(purpose, Purpose::Confirm(..));
+        let (name, again_since) = (provider.name(), is_again.then(|| self.clock.now()));
+        let pending = PendingLogin::random(&name, redirect_uri, again_since, &*self.entropy);
         let url = provider.begin(&pending).await?;
         let return_to = local_path(return_to).to_owned();
         let data = CeremonyData::Login { pending: Box::new(pending), return_to };

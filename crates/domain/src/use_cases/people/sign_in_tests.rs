@@ -281,13 +281,13 @@ async fn login_signs_the_person_of_its_identity_in() {
 /// A session at the provider would answer for whoever sits at the browser.
 #[tokio::test]
 async fn only_a_login_that_confirms_a_session_is_done_again() {
-    for (purpose, is_again) in
-        [(Purpose::SignIn, false), (Purpose::Confirm(person().id, SessionId(1)), true)]
+    for (purpose, again_since) in
+        [(Purpose::SignIn, None), (Purpose::Confirm(person().id, SessionId(1)), Some(NOW))]
     {
         let mut provider = MockIdentityProvider::new();
         provider.expect_name().return_const("entra".to_owned());
         provider.expect_begin().once().returning(move |pending| {
-            assert_eq!(pending.is_again, is_again);
+            assert_eq!(pending.again_since, again_since);
             Ok(String::new())
         });
         let mocks = Mocks { providers: vec![provider], ..Mocks::with_ceremonies() };

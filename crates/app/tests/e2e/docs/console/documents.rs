@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use reqwest::Method;
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -94,6 +95,18 @@ async fn client_replaces_and_withdraws_documents() {
         assert!(!console.browser.text("main").await.contains("wrong-borrower"));
     }
     assert_eq!(client.get("/api/order/1/documents/1").await.status(), 410);
+
+    // The mark of the list is about the documents in force.
+    console.download("new.pdf", downloads.path()).await;
+    eventually_async(async || service.read("/api/order/1").await["documents_to_fetch"] == 0).await;
+    console.view("orders").await;
+    console.browser.shows("Docs ✓").await;
+    let withdrawal = client.request(Method::DELETE, "/api/order/1/documents/2").send().await;
+    assert_eq!(withdrawal.unwrap().status(), 204);
+    console.press_button("Refresh").await;
+    let has_no_mark = "return document.querySelector('a.order')
+        && !document.body.innerText.includes(arguments[0]) || null";
+    console.browser.wait_for(has_no_mark, "Docs").await;
     assert_eq!(console.complaints().await, Vec::<String>::new());
 }
 

@@ -252,5 +252,13 @@ async fn did_not_sign_is_asked_with_its_reason() {
     let badge = "return getComputedStyle(document.querySelector('.facts .badge')).color ===
         getComputedStyle(document.querySelector('.facts .badge')).borderTopColor";
     assert_eq!(console.browser.run(badge, &[]).await, true);
+    let other = json!({ "order_status": "DID_NOT_SIGN", "reason": "The notary was late." });
+    let sent = console.user.request(Method::PATCH, "/api/order/1").json(&other).send().await;
+    assert_eq!(sent.unwrap().status(), 200);
+    console.view("orders").await;
+    console.open_order(1).await;
+    let timeline = console.timeline().await;
+    assert_eq!(timeline[0][0], "Another reason");
+    assert!(timeline[0].contains(&"Reason: The notary was late.".to_owned()), "{timeline:?}");
     assert_eq!(console.complaints().await, Vec::<String>::new());
 }

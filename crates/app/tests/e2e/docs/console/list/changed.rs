@@ -44,6 +44,17 @@ async fn changed_orders_say_what_changed_and_are_bold_until_opened() {
     console.finds(&["CHANGED-3", "CHANGED-2", "CHANGED-1"]).await;
     assert_eq!(console.browser.run(bold, &[]).await, "CHANGED-2,CHANGED-1");
     console.follow("Changed").await;
+    console.finds(&["CHANGED-3", "CHANGED-1", "CHANGED-2"]).await;
+    // Those that the list leaves out stay as they are: an older one unopened, and a newer one opened.
+    console.enter("Search", "CHANGED-1").await;
+    console.press_button("Search").await;
+    console.finds(&["CHANGED-1"]).await;
+    console.press_button("Mark all as opened").await;
+    console.browser.lacks("tr.unopened").await;
+    console.enter("Search", "").await;
+    console.press_button("Search").await;
+    console.finds(&["CHANGED-3", "CHANGED-1", "CHANGED-2"]).await;
+    assert_eq!(console.browser.run(bold, &[]).await, "CHANGED-2");
     console.press_button("Mark all as opened").await;
     console.browser.lacks("tr.unopened").await;
     assert_eq!(console.complaints().await, Vec::<String>::new());

@@ -2,6 +2,7 @@
 
 use std::{path::Path, time::Duration};
 
+use domain::order::READ_HISTORY;
 use serde_json::json;
 
 use crate::{
@@ -96,6 +97,10 @@ async fn csv_and_print_have_the_list() {
     let names = json!({ "signerName": "Jane \"JD\", Doe", "coSignerName": "Ann \"=1\"" });
     console.create_on("=1+1", "2026-12-01", names).await;
     console.create_on("OUT-2", "2026-12-02", json!({})).await;
+    // A read of the order has no room for its creation.
+    let assign = |notary: usize| format!("UPDATE orders SET notary_id = {notary} WHERE id = 1");
+    let changes = (1..=READ_HISTORY).map(assign).collect::<Vec<_>>().join("; ");
+    assert!(console.app.wiring.execute(&changes).is_some());
     console.enter("Search", "jane \"jd\"").await;
     console.press_button("Search").await;
     console.browser.shows("1 order found").await;
@@ -112,6 +117,7 @@ async fn csv_and_print_have_the_list() {
     assert!(line.contains(&format!("{address},Dallas,TX,{address}")), "{csv}");
     assert!(line.contains("\"Jane \"\"JD\"\", Doe\",(555) 010-0199"), "{csv}");
     assert!(line.contains(",\"Ann \"\"'=1\"\"\","), "{csv}");
+    assert_eq!(line.rsplit(',').nth(2), Some("test"), "the name of the key that created it: {csv}");
 
     let print = "window.print = () => (window.printed = true);";
     console.browser.run(print, &[]).await;
