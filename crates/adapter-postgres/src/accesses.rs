@@ -36,8 +36,8 @@ use time::OffsetDateTime;
 use crate::{
     failure::Failure,
     locks,
-    statement::{DURABLE, column},
-    store::{PostgresStore, columns},
+    statement::{DURABLE, column, columns},
+    store::PostgresStore,
 };
 
 /// The columns of accesses, in the order in which the statements bind them.

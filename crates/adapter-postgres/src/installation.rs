@@ -13,10 +13,7 @@ use domain::{
 };
 use sql_rows::{installation::InstallationRow, schema::installation};
 
-use crate::{
-    failure::Failure,
-    store::{PostgresStore, columns},
-};
+use crate::{failure::Failure, statement::columns, store::PostgresStore};
 
 /// Whether the server tells what identifies its cluster. Compatible engines may not.
 const HAS_CLUSTER: &str = "SELECT coalesce(has_function_privilege( \

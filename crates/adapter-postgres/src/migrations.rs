@@ -83,7 +83,7 @@ const LOCK: &str = "SET LOCAL lock_timeout = '60s'; \
 /// The triggers that an incomplete restore may lose. No statement fails without them, but documents lose
 /// their objects, keys create two orders, changes leave no event and no entry in the feed, and erasures leave old
 /// values.
-const TRIGGERS: [(&str, &str); 13] = [
+const TRIGGERS: [(&str, &str); 14] = [
     ("documents", "documents_adopt_uploads"),
     ("events", "events_feed"),
     ("order_changes", "order_changes_feed"),
@@ -92,6 +92,7 @@ const TRIGGERS: [(&str, &str); 13] = [
     ("orders", "orders_erase_day_start"),
     ("orders", "orders_erase_old_values"),
     ("orders", "orders_feed_erasure"),
+    ("orders", "orders_keep_identifier"),
     ("orders", "orders_refuse_drawn"),
     ("idempotency_keys", "idempotency_keys_in_use"),
     ("orders", "orders_check_notary"),

@@ -1,6 +1,13 @@
 //! The common parts of the adapter's statements.
 
+use diesel::{Selectable, SelectableHelper as _, dsl::AsSelect, pg::Pg};
 pub(crate) use sql_rows::{IdRow, Prepared};
+
+/// Returns the columns of a row. `R::as_select()` leaves the database open, and the compiler tries both for each
+/// column.
+pub(crate) fn columns<R: Selectable<Pg>>() -> AsSelect<R, Pg> {
+    R::as_select()
+}
 
 /// A condition that is true, and makes the commit durable, whatever the settings of the session
 /// are. It runs once, not for each row.

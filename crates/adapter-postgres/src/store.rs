@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use diesel::{
-    Expression, Selectable, SelectableHelper as _,
+    Expression, Selectable,
     dsl::{AsSelect, sql},
     pg::Pg,
     query_dsl::methods::SelectDsl,
@@ -24,14 +24,8 @@ use crate::{
     group_commit::create::Orders,
     inspect, migrations,
     pool::{Pool, transaction},
-    statement::Prepared,
+    statement::{Prepared, columns},
 };
-
-/// Returns the columns of a row. `R::as_select()` leaves the database open, and the compiler tries both for each
-/// column.
-pub(crate) fn columns<R: Selectable<Pg>>() -> AsSelect<R, Pg> {
-    R::as_select()
-}
 
 /// Every storage port on one PostgreSQL database.
 pub struct PostgresStore {

@@ -21,7 +21,7 @@ pub(crate) const MIGRATIONS: EmbeddedMigrations = embed_migrations!("../../migra
 
 /// The triggers without which changes have no history, no event and no place in the feed, and erasures leave old
 /// values. No statement fails then.
-const TRIGGERS: [&str; 8] = [
+const TRIGGERS: [&str; 9] = [
     ORDER_CHANGE,
     "order_feed_number",
     "order_changes_feed",
@@ -30,6 +30,7 @@ const TRIGGERS: [&str; 8] = [
     "orders_feed_erasure",
     "orders_erase_day_start",
     "orders_erase_old_values",
+    "orders_refuse_past_identifier",
 ];
 
 /// The reason why the schema could not be brought up to date.

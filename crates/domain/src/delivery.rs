@@ -196,10 +196,18 @@ impl MailSubject {
         if is_now(OrderStatus::SIGNED) {
             return Some(Self::Signed);
         }
-        match change.notary_changed {
-            Some(true) => Some(Self::NotaryAssigned),
-            Some(false) => is_now(OrderStatus::ASSIGNED).then_some(Self::AssignedAgain),
-            None => is_now(OrderStatus::ASSIGNED).then_some(Self::NotaryAssigned),
+        // These were told.
+        let ends = [
+            OrderStatus::CONFIRMED,
+            OrderStatus::SIGNED,
+            OrderStatus::DID_NOT_SIGN,
+            OrderStatus::COMPLETED,
+        ];
+        let is_set_back = ends.iter().any(|end| end.as_str() == change.previous_status);
+        match (change.notary_changed, is_now(OrderStatus::ASSIGNED)) {
+            (Some(true), _) | (None, true) => Some(Self::NotaryAssigned),
+            (Some(false), true) if is_set_back => Some(Self::AssignedAgain),
+            _ => None,
         }
     }
 
@@ -697,7 +705,8 @@ mod tests {
     #[test]
     fn mails_that_are_not_of_one_kind_and_recipient_do_not_join() {
         use MailSubject::{
-            Cancelled, Confirmed, Created, NotSigned, NotaryAssigned, Reinstated, Signed,
+            AssignedAgain, Cancelled, Confirmed, Created, NotSigned, NotaryAssigned, Reinstated,
+            Signed,
         };
 
         let first = mail(MailSubject::NoteAdded, Some(note(Actor::Client, "a")));
@@ -722,7 +731,16 @@ mod tests {
         let leave_at_once = MailSubject::ALL.into_iter().filter(|subject| !subject.gathers());
         assert_eq!(
             leave_at_once.collect::<Vec<_>>(),
-            [Created, Cancelled, Reinstated, NotaryAssigned, Confirmed, Signed, NotSigned]
+            [
+                Created,
+                Cancelled,
+                Reinstated,
+                NotaryAssigned,
+                AssignedAgain,
+                Confirmed,
+                Signed,
+                NotSigned
+            ]
         );
     }
 
@@ -865,6 +883,7 @@ mod tests {
             ("NEW", "Waiting for the lender", false, None),
             ("CONFIRMED", "ASSIGNED", false, Some(MailSubject::AssignedAgain)),
             ("DID_NOT_SIGN", "ASSIGNED", false, Some(MailSubject::AssignedAgain)),
+            ("NEW", "ASSIGNED", false, None),
             ("DID_NOT_SIGN", "DID_NOT_SIGN", true, Some(MailSubject::NotSigned)),
             // Another reason.
             ("DID_NOT_SIGN", "DID_NOT_SIGN", false, Some(MailSubject::NotSigned)),

@@ -1,4 +1,5 @@
--- Names what an operator can cause, too: sessions that draw ahead, and a restore of rows alone.
+-- Names what an operator can cause, too: sessions that draw ahead, and a restore of rows alone. An identifier ahead of
+-- the sequence would take readers of the feed with it, past all orders that come after.
 CREATE OR REPLACE FUNCTION refuse_drawn_identifier() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     ahead bigint := (SELECT seqcache FROM pg_sequence WHERE seqrelid = to_regclass('orders_id_seq'));
@@ -9,11 +10,23 @@ BEGIN
                 'so sessions draw identifiers of orders before their INSERT', ahead),
             HINT = 'Run ALTER SEQUENCE orders_id_seq CACHE 1.';
     END IF;
+    IF NEW.id > pg_sequence_last_value('orders_id_seq') THEN
+        RAISE EXCEPTION USING ERRCODE = 'check_violation',
+            MESSAGE = format('the identifier %s of an order is ahead of the sequence orders_id_seq', NEW.id),
+            HINT = 'A program leaves the column id out: INSERT ... RETURNING id returns it. '
+                'A restore of rows alone needs pg_restore --data-only --disable-triggers.';
+    END IF;
     RAISE EXCEPTION USING ERRCODE = 'check_violation',
         MESSAGE = format('the identifier %s of an order is not above %s, which was drawn before its INSERT',
             NEW.id, current_setting('notary_orders.last_order')),
         HINT = 'A program leaves the column id out: INSERT ... RETURNING id returns it. '
             'A restore of rows alone needs pg_restore --data-only --disable-triggers.';
+END
+$$;
+
+CREATE FUNCTION refuse_new_identifier() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION USING ERRCODE = 'check_violation', MESSAGE = 'an order keeps its identifier';
 END
 $$;
 
@@ -29,9 +42,20 @@ $$;
 DO $$
 BEGIN
     EXECUTE format('ALTER FUNCTION refuse_drawn_identifier() SET search_path = %I, pg_temp', current_schema());
+    EXECUTE format('ALTER FUNCTION refuse_new_identifier() SET search_path = %I, pg_temp', current_schema());
     EXECUTE format('ALTER FUNCTION erase_day_start() SET search_path = %I, pg_temp', current_schema());
 END
 $$;
 
 CREATE TRIGGER orders_erase_day_start BEFORE UPDATE OF erased_at ON orders
     FOR EACH ROW WHEN (OLD.erased_at IS NULL AND NEW.erased_at IS NOT NULL) EXECUTE FUNCTION erase_day_start();
+
+DROP TRIGGER orders_refuse_drawn ON orders;
+
+CREATE TRIGGER orders_refuse_drawn BEFORE INSERT ON orders FOR EACH ROW
+    WHEN (NEW.id <= nullif(current_setting('notary_orders.last_order', true), '')::bigint
+        OR NEW.id > pg_sequence_last_value('orders_id_seq'))
+    EXECUTE FUNCTION refuse_drawn_identifier();
+
+CREATE TRIGGER orders_keep_identifier BEFORE UPDATE OF id ON orders FOR EACH ROW
+    WHEN (NEW.id <> OLD.id) EXECUTE FUNCTION refuse_new_identifier();

@@ -9,7 +9,7 @@ use sql_rows::{
     schema::idempotency_keys,
 };
 
-use crate::{failure::Failure, store::columns};
+use crate::{failure::Failure, statement::columns};
 
 /// Returns what a key is in use for at an instant; `None` if it is free or claimed by this claim.
 pub(crate) async fn in_use(

@@ -40,10 +40,7 @@ use super::{
     list::{self, Orders},
     read,
 };
-use crate::{
-    failure::Failure,
-    store::{PostgresStore, columns},
-};
+use crate::{failure::Failure, statement::columns, store::PostgresStore};
 
 #[async_trait]
 impl OrderAdmin for PostgresStore {

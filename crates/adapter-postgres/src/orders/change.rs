@@ -32,7 +32,7 @@ use crate::{
     failure::Failure,
     group_commit::key_use::{in_use, remember},
     locks,
-    store::columns,
+    statement::columns,
 };
 
 /// Carries out a command in a transaction. The lock of the order makes concurrent changes wait, and each

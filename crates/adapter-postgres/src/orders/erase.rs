@@ -29,7 +29,7 @@ use sql_rows::{
 };
 
 use super::change::{load_documents, write};
-use crate::{accesses::store_access, failure::Failure, locks, store::columns};
+use crate::{accesses::store_access, failure::Failure, locks, statement::columns};
 
 /// Erases an order in a transaction, unless it is on hold.
 pub(crate) async fn erase(

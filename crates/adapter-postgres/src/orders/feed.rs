@@ -33,8 +33,8 @@ use super::list::HORIZON;
 use crate::{
     failure::Failure,
     installation::identity,
-    statement::{DURABLE, Prepared},
-    store::{PostgresStore, columns},
+    statement::{DURABLE, Prepared, columns},
+    store::PostgresStore,
 };
 
 /// Maximum number of changes that get their numbers in one transaction.

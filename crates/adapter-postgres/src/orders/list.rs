@@ -26,7 +26,7 @@ use sql_rows::{
     schema::orders,
 };
 
-use crate::{failure::Failure, pool::transaction, store::columns};
+use crate::{failure::Failure, pool::transaction, statement::columns};
 
 /// The last identifier before which no order can appear any more: the newest order, or the smallest
 /// identifier that a transaction has announced, which draws only larger ones. Reads the locks once: a

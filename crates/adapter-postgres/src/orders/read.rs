@@ -38,10 +38,7 @@ use sql_rows::{
 use time::OffsetDateTime;
 
 use super::list;
-use crate::{
-    failure::Failure,
-    store::{PostgresStore, columns},
-};
+use crate::{failure::Failure, statement::columns, store::PostgresStore};
 
 /// The owner stands in each condition, so that the order of another owner is not even read.
 #[async_trait]

@@ -20,7 +20,7 @@ use sql_rows::{
     schema::{documents, orders},
 };
 
-use crate::{accesses::WithAccess, failure::Failure, locks, store::columns};
+use crate::{accesses::WithAccess, failure::Failure, locks, statement::columns};
 
 /// Changes an order in one statement, if it may be changed so. `limits` sets the time limits of the statement.
 pub(super) async fn update(

@@ -24,7 +24,8 @@ use crate::{
     failure::Failure,
     locks,
     parties::people::{lock_people, side},
-    store::{PostgresStore, columns},
+    statement::columns,
+    store::PostgresStore,
 };
 
 #[async_trait]

@@ -33,10 +33,7 @@ use sql_rows::{
 use time::OffsetDateTime;
 
 use crate::{
-    failure::Failure,
-    locks,
-    parties::sessions::lock_open,
-    store::{PostgresStore, columns},
+    failure::Failure, locks, parties::sessions::lock_open, statement::columns, store::PostgresStore,
 };
 
 /// The outcome of a transaction: a rule may forbid the change, and nothing is written then.

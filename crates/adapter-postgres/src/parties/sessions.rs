@@ -27,11 +27,7 @@ use sql_rows::{
 };
 use time::OffsetDateTime;
 
-use crate::{
-    failure::Failure,
-    locks,
-    store::{PostgresStore, columns},
-};
+use crate::{failure::Failure, locks, statement::columns, store::PostgresStore};
 
 #[async_trait]
 impl SessionRepo for PostgresStore {

@@ -23,11 +23,7 @@ use sql_rows::{
 };
 use time::OffsetDateTime;
 
-use crate::{
-    failure::Failure,
-    locks,
-    store::{PostgresStore, columns},
-};
+use crate::{failure::Failure, locks, statement::columns, store::PostgresStore};
 
 /// Deliveries of a removed endpoint that a statement removes.
 const REMOVED: i64 = 1_000;

@@ -26,7 +26,11 @@ use sql_rows::{
 };
 use time::{Duration, OffsetDateTime};
 
-use crate::{failure::Failure, locks, statement::DURABLE, store::columns};
+use crate::{
+    failure::Failure,
+    locks,
+    statement::{DURABLE, columns},
+};
 
 /// The due deliveries of each endpoint, as many as it may get besides its leased ones. With arrays,
 /// the plan is a lookup of each endpoint, however many there are.

@@ -41,11 +41,7 @@ use super::{
     lease::{lease_due, wake},
     settle::settle,
 };
-use crate::{
-    failure::Failure,
-    locks,
-    store::{PostgresStore, columns},
-};
+use crate::{failure::Failure, locks, statement::columns, store::PostgresStore};
 
 #[async_trait]
 impl WebhookQueue for PostgresStore {

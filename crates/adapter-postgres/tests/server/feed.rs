@@ -118,6 +118,13 @@ async fn identifier_that_was_drawn_before_its_insert_is_refused() {
     assert_eq!(refused.message(), expected);
     assert!(refused.hint().unwrap().contains("leaves the column id out"), "{refused:?}");
 
+    // Nor may it be ahead: the feed would take its readers past the orders that come after.
+    let refused = other.batch_execute(&insert("1000000", "F-3")).await.unwrap_err();
+    let expected = "the identifier 1000000 of an order is ahead of the sequence orders_id_seq";
+    assert_eq!(refused.as_db_error().unwrap().message(), expected);
+    let changed = other.batch_execute("UPDATE orders SET id = id + 7").await.unwrap_err();
+    assert_eq!(changed.as_db_error().unwrap().message(), "an order keeps its identifier");
+
     // The INSERT itself may draw it, also by name, and in a transaction that has drawn others.
     let own = insert("nextval('orders_id_seq')", "F-4");
     let both = format!("BEGIN; {own}; {}; COMMIT", insert("nextval('orders_id_seq')", "F-5"));

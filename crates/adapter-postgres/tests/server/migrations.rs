@@ -365,6 +365,7 @@ async fn start_needs_the_triggers() {
         ("orders", "orders_erase_day_start"),
         ("orders", "orders_erase_old_values"),
         ("orders", "orders_feed_erasure"),
+        ("orders", "orders_keep_identifier"),
         ("orders", "orders_refuse_drawn"),
         ("idempotency_keys", "idempotency_keys_in_use"),
         ("orders", "orders_name_status"),

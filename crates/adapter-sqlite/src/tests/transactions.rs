@@ -376,6 +376,32 @@ async fn order_is_not_replaced_by_another_program() {
     assert_eq!(order_of(&store, OrderId(1)).await.unwrap().unwrap().id, OrderId(1));
 }
 
+/// Readers of the feed and of lists would never see it: they are behind its identifier when it appears.
+#[tokio::test]
+async fn identifier_below_others_is_refused() {
+    let directory = tempdir().unwrap();
+    let store = open(&directory).await;
+    store.create(&new_order("F-1", NOW), WINDOW).await.unwrap();
+    let mut other = outsider(&path(&directory));
+    let columns = "client_id, api_key_id, signing_service_id, created_at, updated_at, is_test, status, details";
+    let mut insert = |id: &str| {
+        let insert = format!(
+            "INSERT INTO orders (id, file_number, holds_file_number, {columns}) \
+            SELECT {id}, 'F-2', 0, {columns} FROM orders WHERE id = 1"
+        );
+        other.batch_execute(&insert).map_err(|error| error.to_string())
+    };
+    insert("9").unwrap();
+    insert("NULL").unwrap();
+    for id in ["8", "0", "-7"] {
+        let expected =
+            "the identifier of an order must be above those of all others: leave the column id out";
+        assert_eq!(insert(id).unwrap_err(), expected, "{id}");
+    }
+    store.create(&new_order("F-3", NOW), WINDOW).await.unwrap();
+    assert!(order_of(&store, OrderId(11)).await.unwrap().is_some());
+}
+
 /// Foreign keys are off in other programs, unless they ask for them. The next order would get the number.
 #[tokio::test]
 async fn order_is_not_deleted_by_another_program() {
