@@ -106,7 +106,11 @@ fn compound_content<R: Read + Seek>(file: R) -> io::Result<Content> {
         return Ok(Content::Encrypted);
     }
     let Some(block) = compound.start_of::<12>("WordDocument")? else {
-        return Ok(Content::Other(kinds::of_names(|name| compound.find(name).is_some())));
+        // Works 2000 and later. Publisher has a stream of this name, too.
+        let contents = compound.start_of::<7>("CONTENTS").ok().flatten();
+        let is_works = contents.is_some_and(|start| [*b"CHNKINK", *b"CHNKWKS"].contains(&start));
+        let named = || kinds::of_names(|name| compound.find(name).is_some());
+        return Ok(Content::Other(if is_works { Some(kinds::WORKS) } else { named() }));
     };
     let identifier = u16::from_le_bytes([block[0], block[1]]);
     let flags = u16::from_le_bytes([block[10], block[11]]);

@@ -269,6 +269,57 @@ fn packages_and_pictures_of_other_programs_are_named() {
     }
 }
 
+#[test]
+fn signed_files_drawings_and_old_documents_are_named() {
+    use DocumentFormat::{Doc, Docx, Pdf};
+    const SIGNED: &str = "a signed file (PKCS #7, .p7m); send the document in it";
+    const PAGES: &str = "a Pages document; save it as .docx or PDF";
+    const WORKS: &str = "a Works document; save it as .docx or PDF";
+    let signed = |length: &[u8]| {
+        let type_ = b"\x06\x09\x2A\x86\x48\x86\xF7\x0D\x01\x07\x02\xA0\x80";
+        [b"\x30", length, type_, b"\x24\x80\x04\x82\x10\x00%PDF-1.7\n"].concat()
+    };
+    let with_stream = |name: &str, start: &[u8], bytes: usize| {
+        let mut compound = cfb::CompoundFile::create(Cursor::new(Vec::new())).unwrap();
+        let mut stream = compound.create_stream(format!("/{name}")).unwrap();
+        stream.write_all(start).unwrap();
+        stream.write_all(&vec![1; bytes]).unwrap();
+        drop(stream);
+        compound.into_inner().into_inner()
+    };
+    let mut picture = vec![0; 128];
+    picture.extend_from_slice(b"DICM\x02\0\0\0UL");
+    let index = |root: &str| format!("<?xml version=\"1.0\"?>\n<{root} xmlns:sl=\"urn:x\">");
+    for (bytes, kind) in [
+        (signed(b"\x80"), SIGNED),
+        (signed(b"\x81\xFF"), SIGNED),
+        (signed(b"\x82\x4F\x21"), SIGNED),
+        (signed(b"\x83\x12\x4F\x21"), SIGNED),
+        (signed(b"\x84\x01\x12\x4F\x21"), SIGNED),
+        (b"AC1032\0\0\0\0\0\x04".to_vec(), "an AutoCAD drawing (DWG); save it as PDF"),
+        (picture, "a DICOM picture; save it as JPEG, PNG or PDF"),
+        (with_stream("CONTENTS", b"CHNKWKS \x04\0", 100), WORKS),
+        (with_stream("CONTENTS", b"CHNKWKS \x04\0", 5_000), WORKS),
+        (with_stream("CONTENTS", b"CHNKINK \x04\0", 5_000), WORKS),
+        (with_stream("MN0", b"\x27\x4E", 5_000), WORKS),
+        (b"\xFF\0\x02\0\x04\x04\x05\x54\x02\0".to_vec(), "a Works spreadsheet; save it as PDF"),
+        (package(&[("index.xml", index("sl:document").as_bytes())]), PAGES),
+        (
+            package(&[("index.xml", index("ls:document").as_bytes())]),
+            "a Numbers spreadsheet; save it as PDF",
+        ),
+        (package(&[("Deed.pages/index.xml.gz", b"x"), ("Deed.pages/QuickLook/x", b"x")]), PAGES),
+        (package(&[("index.xml", b"<list/>")]), "a ZIP file; send the documents in it"),
+    ] {
+        let start = String::from_utf8_lossy(&bytes[..bytes.len().min(60)]);
+        for format in [Doc, Docx, Pdf] {
+            assert_eq!(kind_of(format, &bytes), Some(kind), "{format:?} {start}");
+        }
+    }
+    // Publisher.
+    assert_eq!(kind_of(Doc, &with_stream("Contents", b"\xE8\xAC\x2C\0", 5_000)), None);
+}
+
 const CONTENT_TYPES: &[u8] = b"<Types><Override PartName=\"/word/document.xml\" ContentType=\
     \"application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml\"/></Types>";
 

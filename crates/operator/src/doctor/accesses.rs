@@ -10,7 +10,7 @@ use time::{Duration, OffsetDateTime, format_description::well_known::Rfc3339};
 use tokio::time::sleep;
 
 use super::finding::{Failure, Findings, Level, Subject, advise};
-use crate::settings::Database;
+use crate::{adapters::check_file, settings::Database};
 
 /// The name of the check.
 pub(super) const NAME: &str = "accesses";
@@ -34,9 +34,10 @@ pub(super) async fn check(of: &Subject, found: &mut Findings) -> Result<(), Fail
     // Another check reports a database that cannot be used, or has no tables yet.
     let limits = &of.settings.time_limits;
     match of.settings.database() {
-        Ok(Database::Sqlite(path)) if path.exists() => {
-            if let (Ok(Some(0)), Ok(store)) =
-                (adapter_sqlite::inspect(&path), SqliteStore::open(&path, limits.sqlite))
+        Ok(Database::Sqlite(path)) if path.exists() && check_file(&path).is_ok() => {
+            // Opening creates a database, switches it to WAL, and leaves files beside a read-only one.
+            if let Ok(Some(0)) = adapter_sqlite::inspect(&path)
+                && let Ok(store) = SqliteStore::open(&path, limits.sqlite)
             {
                 return judge(&store, of.clock.now(), found).await;
             }

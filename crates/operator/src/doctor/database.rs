@@ -4,7 +4,7 @@
 use std::{path::Path, sync::Arc};
 
 use adapter_postgres::{Facts, Inspection, MigrateError, PostgresStore, Protection};
-use adapter_sqlite::SqliteStore;
+use adapter_sqlite::{InspectError, MigrateError as SqliteMigrateError, SqliteStore};
 use adapter_webhook::SealedSecrets;
 use anyhow::Context as _;
 use domain::{
@@ -23,8 +23,7 @@ use domain::{
 use time::Duration;
 
 use super::finding::{Failure, Findings, Subject, advise};
-use crate::adapters::check_file;
-use crate::adapters::{describe_orphans, installations};
+use crate::adapters::{DATA_DIR, check_file, describe_orphans, installations};
 use crate::progress::counted;
 use crate::settings::{DATABASE, Database, Settings};
 use crate::{secrets_key, system::OsEntropy};
@@ -331,7 +330,16 @@ async fn sqlite(path: &Path, of: &Subject, found: &mut Findings) -> Result<(), F
     if path.exists() {
         usable(check_file(path), &of.settings)?;
     }
-    let missing = adapter_sqlite::inspect(path).with_context(|| shown.to_string());
+    let inspected = adapter_sqlite::inspect(path);
+    let is_foreign =
+        matches!(inspected, Err(InspectError::Schema(SqliteMigrateError::OtherProgram(_))));
+    let missing = inspected.with_context(|| shown.to_string());
+    if is_foreign {
+        // Repairing it, or giving it to the user of the service, would harm the other program.
+        let setting = if of.settings.database_url.is_some() { DATABASE } else { DATA_DIR };
+        return advise(missing.context("it cannot be used"), format!("Correct {setting}"))
+            .map(drop);
+    }
     match usable(missing, &of.settings)? {
         None => found.ok(format!("there is none yet; the first start makes SQLite at {shown}")),
         Some(0) => {

@@ -29,10 +29,23 @@ impl FromStr for Database {
 
     fn from_str(url: &str) -> Result<Self> {
         match url.split_once("://") {
-            Some(("sqlite", path)) if !path.is_empty() => Ok(Self::Sqlite(path.into())),
+            Some(("sqlite", path)) if !path.is_empty() => sqlite(path),
             Some(("postgres" | "postgresql", _)) => Ok(Self::Postgres(url.to_owned())),
             _ => bail!("is neither postgres://USER:PASSWORD@HOST/DATABASE nor sqlite://PATH"),
         }
+    }
+}
+
+/// Returns the database at a path. Other programs take parameters behind a question mark: as a part of the path,
+/// they would name another file.
+fn sqlite(path: &str) -> Result<Database> {
+    let Some((_, query)) = path.split_once('?') else { return Ok(Database::Sqlite(path.into())) };
+    // With an @, what looks like a name may be a part of a password.
+    match query.split_once('=') {
+        Some((name, _)) if !query.contains('@') => {
+            bail!("the parameter {name} is not known here; remove it: sqlite://PATH has none")
+        }
+        _ => bail!("sqlite://PATH has no parameters, and PATH no question mark"),
     }
 }
 
@@ -136,7 +149,25 @@ pub(super) fn network(text: &str) -> Result<IpNet, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
+
+    #[test]
+    fn path_of_a_database_has_no_parameters() {
+        let error = |url: &str| url.parse::<Database>().err().map(|error| error.to_string());
+        let path = "data/orders #1 & 100%.sqlite";
+        let parsed = format!("sqlite://{path}").parse::<Database>();
+        assert!(matches!(parsed, Ok(Database::Sqlite(named)) if named == Path::new(path)));
+        let expected = "the parameter mode is not known here; remove it: sqlite://PATH has none";
+        for query in ["mode=rwc", "mode=ro&cache=shared"] {
+            assert_eq!(error(&format!("sqlite://n.sqlite?{query}")).as_deref(), Some(expected));
+        }
+        let expected = "sqlite://PATH has no parameters, and PATH no question mark";
+        for rest in ["n.sqlite?", "?", "n.sqlite?memory", "user:pass?w0rd=x@host/orders"] {
+            assert_eq!(error(&format!("sqlite://{rest}")).as_deref(), Some(expected), "{rest}");
+        }
+    }
 
     #[test]
     fn public_url_is_that_of_a_page() {

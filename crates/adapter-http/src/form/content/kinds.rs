@@ -13,7 +13,11 @@ pub(super) const MACROS: &str =
 pub(super) const ZIP: &str = "a ZIP file; send the documents in it";
 pub(super) const DAMAGED_WORD: &str = "a damaged Word document; save it as .docx or PDF again";
 
+pub(super) const PAGES: &str = "a Pages document; save it as .docx or PDF";
+pub(super) const WORKS: &str = "a Works document; save it as .docx or PDF";
+
 const EXCEL: &str = "an Excel workbook; save it as PDF";
+const NUMBERS: &str = "a Numbers spreadsheet; save it as PDF";
 const POWER_POINT: &str = "a PowerPoint presentation; save it as PDF";
 const BASE64: &str = "Base64; send the bytes of the document";
 const MHTML: &str = "a web page (MHTML); save it as .docx or PDF";
@@ -29,6 +33,7 @@ const VISIO: &str = "a Visio drawing; save it as PDF";
 const POST_SCRIPT: &str = "PostScript; save it as PDF";
 const METAFILE: &str = "a Windows metafile; save it as PNG or PDF";
 const SHORTCUT: &str = "a shortcut to a document; send the document itself";
+const SIGNED: &str = "a signed file (PKCS #7, .p7m); send the document in it";
 const OLD_WORD: &str = "a document of Word 5 or earlier; save it as .docx or PDF";
 
 /// Beginnings of texts in lower case.
@@ -58,7 +63,7 @@ const HTML: [&str; 9] =
     ["<!doctype html", "<html", "<head", "<meta", "<title", "<body", "<table", "<div", "<p>"];
 
 /// Streams of compound files, and parts of ZIP files.
-const NAMES: [(&str, &str); 13] = [
+const NAMES: [(&str, &str); 14] = [
     ("Workbook", EXCEL),
     ("Book", EXCEL),
     ("xl/workbook.xml", EXCEL),
@@ -66,11 +71,12 @@ const NAMES: [(&str, &str); 13] = [
     ("PowerPoint Document", POWER_POINT),
     ("ppt/presentation.xml", POWER_POINT),
     ("__properties_version1.0", "an Outlook message; save it as PDF"),
-    ("MatOST", "a Works document; save it as .docx or PDF"),
+    ("MatOST", WORKS),
+    ("MN0", WORKS),
     ("VisioDocument", VISIO),
     ("visio/document.xml", VISIO),
     ("content.xml", OPEN_DOCUMENT),
-    ("index/document.iwa", "a Pages document; save it as .docx or PDF"),
+    ("index/document.iwa", PAGES),
     ("meta-inf/container.xml", EPUB),
 ];
 
@@ -91,8 +97,11 @@ const MIME_TYPES: [(&str, &str); 7] = [
     ("application/x-ibooks+zip", EPUB),
 ];
 
+/// The type `signedData` behind the header of a `ContentInfo` (RFC 5652, sections 3 and 5.1).
+const SIGNED_DATA: &[u8] = b"\x06\x09\x2A\x86\x48\x86\xF7\x0D\x01\x07\x02";
+
 /// Bytes at a place near the beginning. The first entry that a file has decides.
-const BYTES: [(usize, &[u8], &str); 45] = [
+const BYTES: [(usize, &[u8], &str); 53] = [
     (4, b"ftypavi", "AVIF; save it as JPEG, PNG or PDF"),
     (4, b"ftyphe", HEIC),
     (4, b"ftypmif", HEIC),
@@ -137,6 +146,15 @@ const BYTES: [(usize, &[u8], &str); 45] = [
     (0, b"Rar!", "a RAR file; send the documents in it"),
     (0, b"7z\xBC\xAF", "a 7z file; send the documents in it"),
     (0, b"\xFFWPC", "a WordPerfect document; save it as .docx or PDF"),
+    // The length before it has a byte, or up to four more.
+    (2, SIGNED_DATA, SIGNED),
+    (3, SIGNED_DATA, SIGNED),
+    (4, SIGNED_DATA, SIGNED),
+    (5, SIGNED_DATA, SIGNED),
+    (6, SIGNED_DATA, SIGNED),
+    (0, b"AC10", "an AutoCAD drawing (DWG); save it as PDF"),
+    (0, b"\xFF\0\x02\0\x04\x04\x05\x54", "a Works spreadsheet; save it as PDF"),
+    (128, b"DICM", "a DICOM picture; save it as JPEG, PNG or PDF"),
     (0, b"\x31\xBE\0\0", OLD_WORD),
     (0, b"\xDB\xA5", OLD_WORD),
 ];
@@ -163,6 +181,7 @@ pub(super) fn before_pdf(start: &[u8]) -> Option<&'static str> {
     let at = start.windows(5).position(|bytes| bytes == b"%PDF-")?;
     let text = String::from_utf8_lossy(&start[..at]).to_lowercase();
     Some(match () {
+        () if of_bytes(start) == Some(SIGNED) => SIGNED,
         () if text.lines().any(|line| HEADER_LINES.iter().any(|it| line.starts_with(it))) => {
             "a PDF behind an HTTP or MIME header; send what begins with %PDF"
         }
@@ -201,6 +220,10 @@ pub(super) fn of_start(start: &[u8]) -> Option<&'static str> {
     if !whole.is_empty() && !whole.contains(is_no_text) {
         return Some("plain text; save it as .docx or PDF");
     }
+    of_bytes(start)
+}
+
+fn of_bytes(start: &[u8]) -> Option<&'static str> {
     let begins = |at: usize, bytes| start.get(at..).is_some_and(|rest| rest.starts_with(bytes));
     BYTES.into_iter().find(|(at, bytes, _)| begins(*at, bytes)).map(|(_, _, kind)| kind)
 }
@@ -214,6 +237,15 @@ pub(super) fn of_names(has: impl Fn(&str) -> bool) -> Option<&'static str> {
 pub(super) fn of_mime_type(name: &str) -> Option<&'static str> {
     let name = name.trim().to_ascii_lowercase();
     MIME_TYPES.into_iter().find(|(type_, _)| name.starts_with(type_)).map(|(_, kind)| kind)
+}
+
+/// Returns the text for a ZIP file whose part `index.xml` begins so. Pages and Numbers '09 both have one.
+pub(super) fn of_index(start: &str) -> Option<&'static str> {
+    match () {
+        () if start.contains("<sl:document") => Some(PAGES),
+        () if start.contains("<ls:document") => Some(NUMBERS),
+        () => None,
+    }
 }
 
 /// Returns the text for a ZIP file that cannot be read. The name of its first part, and what is stored

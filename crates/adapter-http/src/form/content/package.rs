@@ -74,10 +74,12 @@ pub(super) fn content<R: Read + Seek>(file: R) -> io::Result<Content> {
     let (types, relationships) = (described("[content_types].xml")?, described("_rels/.rels")?);
     let main_part = main_part(&types, &relationships, |part| parts.contains_key(part));
     let Some(index) = main_part.and_then(|part| parts.get(&part)) else {
-        let named = match parts.get("mimetype") {
-            Some(index) => mime_type(archive.by_index(*index)?)?,
-            None => None,
+        let mut start_of = |name: &str| match parts.get(name) {
+            Some(index) => start(archive.by_index(*index)?),
+            None => Ok(String::new()),
         };
+        let (mime_type, index) = (start_of("mimetype")?, start_of("index.xml")?);
+        let named = kinds::of_mime_type(&mime_type).or_else(|| kinds::of_index(&index));
         return Ok(Content::Other(named.or_else(|| kind(&parts, &types))));
     };
     // Declared sizes may be false, so the main part is inflated up to its limit.
@@ -88,11 +90,11 @@ pub(super) fn content<R: Read + Seek>(file: R) -> io::Result<Content> {
     })
 }
 
-/// Returns what a ZIP file looks like by its part `mimetype`.
-fn mime_type(part: impl Read) -> io::Result<Option<&'static str>> {
-    let mut name = Vec::new();
-    part.take(128).read_to_end(&mut name)?;
-    Ok(kinds::of_mime_type(&String::from_utf8_lossy(&name)))
+/// Returns the beginning of a part that is a text.
+fn start(part: impl Read) -> io::Result<String> {
+    let mut start = Vec::new();
+    part.take(512).read_to_end(&mut start)?;
+    Ok(String::from_utf8_lossy(&start).into_owned())
 }
 
 /// Returns what a ZIP file looks like that is no Word document.
@@ -105,6 +107,8 @@ fn kind(parts: &HashMap<String, usize>, types: &[Element]) -> Option<&'static st
     kinds::of_names(has).or_else(|| match () {
         // XPS and OpenXPS name the sequence of their pages so (ECMA-388, annex B). A part may have pieces.
         () if parts.keys().any(|name| name.contains(".fdseq")) => Some(kinds::XPS),
+        // Pages may store a folder, which macOS shows as a document.
+        () if parts.keys().any(|name| name.contains(".pages/index")) => Some(kinds::PAGES),
         () if types.iter().any(is_variant) => Some(kinds::MACROS),
         () if !types.is_empty() => None,
         () if has("word/document.xml") => Some(kinds::DAMAGED_WORD),

@@ -1,6 +1,12 @@
 //! `doctor` on the embedded default.
 
-use std::{fs, path::Path, process::Command};
+use std::{
+    collections::BTreeMap,
+    fs::{self, Permissions},
+    os::unix::fs::{MetadataExt as _, PermissionsExt as _},
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use crate::{
     harness::service_process::{ServiceProcess, notary_orders, output, run},
@@ -46,6 +52,53 @@ fn fresh_machine_has_one_line_for_each_check_and_nothing_is_made() {
     let is_level = |line: &str| ["ok  ", "warn"].iter().any(|level| line.starts_with(level));
     assert!(printed.lines().all(is_level), "{printed}");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+/// Returns the files and folders in a folder with their modes, and the bytes of the files.
+fn contents(folder: &Path) -> BTreeMap<PathBuf, (u32, Option<Vec<u8>>)> {
+    let folders = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let described = |path: PathBuf| {
+        let (mode, bytes) = (fs::metadata(&path).unwrap().mode(), fs::read(&path).ok());
+        (path, (mode, bytes))
+    };
+    folders.chain(files_below(folder)).map(described).collect()
+}
+
+/// Returns a command that may not do what the modes of its own files forbid. Root may.
+fn bound_by_modes(command: Command) -> Command {
+    if fs::metadata("/proc/self").unwrap().uid() != 0 {
+        return command;
+    }
+    let mut setpriv = Command::new("setpriv");
+    setpriv.env_clear().args(["--bounding-set=-all", "--inh-caps=-all"]);
+    setpriv.arg(command.get_program()).args(command.get_args());
+    setpriv
+}
+
+#[test]
+fn database_that_cannot_be_used_stays_as_it_is() {
+    let wirings = [(); 3].map(|()| Wiring::embedded());
+    let paths = wirings.each_ref().map(|wiring| wiring.data().join("notary-orders.sqlite"));
+    let [read_only, foreign, empty] = &wirings;
+    run(read_only, &["migrate"]);
+    fs::set_permissions(&paths[0], Permissions::from_mode(0o400)).unwrap();
+    // Its journal is deleted at each commit, until another program switches it to WAL.
+    foreign.execute("CREATE TABLE recipes (name TEXT)").unwrap();
+    fs::write(&paths[2], "").unwrap();
+    for (wiring, level, expected) in [
+        (read_only, "fail", "cannot be used"),
+        (foreign, "fail", "belongs to another program"),
+        (empty, "warn", "lacks"),
+    ] {
+        let before = contents(wiring.data());
+        let command = notary_orders(wiring, &["doctor", "--json"]);
+        let report = Report::of(bound_by_modes(command));
+        assert!(report.found(level, "database").contains(expected), "{}", report.text);
+        assert!(contents(wiring.data()) == before, "{expected}: {}", report.text);
+    }
+    let report = Report::on(foreign, &[]);
+    assert!(report.text.contains("Correct --data-dir"), "{}", report.text);
+    assert!(!report.text.contains("Repair the database"), "{}", report.text);
 }
 
 #[tokio::test(flavor = "multi_thread")]
