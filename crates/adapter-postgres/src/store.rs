@@ -6,7 +6,7 @@ use diesel::{
     dsl::{AsSelect, sql},
     pg::Pg,
     query_dsl::methods::SelectDsl,
-    sql_types::{Nullable, Timestamptz},
+    sql_types::Nullable,
 };
 use diesel_async::{
     AsyncPgConnection, RunQueryDsl as _, SimpleAsyncConnection as _,
@@ -14,8 +14,7 @@ use diesel_async::{
 };
 use domain::ports::{Clock, DatabaseTime, DatabaseTimes, StoreError};
 use futures_util::{FutureExt as _, TryFutureExt as _, future::BoxFuture};
-use sql_rows::{BatchObserver, ObservedDatabase, Unreadable, instant::NEWEST_STORED};
-use time::OffsetDateTime;
+use sql_rows::{BatchObserver, Instant, ObservedDatabase, Unreadable, Utc, instant::NEWEST_STORED};
 
 use crate::{
     Inspection, MigrateError, OpenError, TimeLimits,
@@ -145,10 +144,9 @@ impl DatabaseTime for PostgresStore {
     async fn times(&self) -> Result<DatabaseTimes, StoreError> {
         let times = async |connection: &mut AsyncPgConnection| {
             let times = format!("SELECT clock_timestamp(), ({NEWEST_STORED})");
-            let times = Prepared(sql::<(Timestamptz, Nullable<Timestamptz>)>(&times));
-            let (now, newest): (OffsetDateTime, Option<OffsetDateTime>) =
-                times.get_result(connection).await?;
-            Ok(DatabaseTimes { now: Some(now), newest })
+            let times = Prepared(sql::<(Instant, Nullable<Instant>)>(&times));
+            let (now, newest): (Utc, Option<Utc>) = times.get_result(connection).await?;
+            Ok(DatabaseTimes { now: Some(now.0), newest: newest.map(|at| at.0) })
         };
         self.read(times).await
     }

@@ -28,6 +28,7 @@ use tempfile::{TempDir, tempdir};
 
 use crate::{MigrateError, OpenError, SqliteStore, TimeLimits, failure::Failure};
 
+mod damaged;
 mod erasure;
 mod reads;
 mod start;

@@ -16,7 +16,7 @@ mod report;
 mod retention;
 mod row;
 
-use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use adapter_http::RateLimits;
 use adapter_mail::remove_old_mails;
@@ -36,7 +36,7 @@ use domain::{
             count_attention::CountAttention, erase_old_orders::CountWaiting, fold_texts::FoldTexts,
             forget_keys::ForgetKeys, sweep_uploads::SweepUploads, watch_clock::WatchClock,
         },
-        webhooks::watch_webhooks::WatchWebhooks,
+        webhooks::watch_webhooks::{UnreadableLook, WatchWebhooks},
     },
 };
 use operator::Machine;
@@ -107,7 +107,7 @@ fn notifying(parts: &Parts, metrics: &WorkerMetrics) -> Vec<Row> {
                 keys: keys.keys.clone(),
                 notifier: notifier.clone(),
                 clock: clock.clone(),
-                unreadable: BTreeSet::new(),
+                look: UnreadableLook::default(),
             },
             report::with(metrics, report::watched),
         )

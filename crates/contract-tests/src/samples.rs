@@ -32,6 +32,7 @@ use crate::OtherSystem;
 
 mod accesses;
 mod commands;
+mod damaged;
 mod orders;
 mod people;
 mod shapes;
@@ -39,6 +40,7 @@ mod webhooks;
 
 pub use accesses::*;
 pub use commands::*;
+pub use damaged::*;
 pub use orders::*;
 pub use people::*;
 pub use shapes::*;

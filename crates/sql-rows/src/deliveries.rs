@@ -21,6 +21,7 @@ use crate::{
     events::{read_content, stored_content},
     instant::{farthest, farthest_due},
     schema::{deliveries, orders},
+    text::{Lossy, LossyNullable},
     webhook_deliveries::NewWebhookRow,
 };
 
@@ -303,9 +304,12 @@ pub struct DeliveryRow {
     id: i64,
     /// The order that the mail is about.
     pub order_id: i64,
+    #[diesel(deserialize_as = Lossy)]
     message_key: String,
     /// The address that receives the mail.
+    #[diesel(deserialize_as = Lossy)]
     pub recipient: String,
+    #[diesel(deserialize_as = Lossy)]
     subject: String,
     /// Whether a signing service reads it.
     pub to_service: bool,
@@ -314,7 +318,9 @@ pub struct DeliveryRow {
     created_at: Utc,
     due_at: Utc,
     failed_at: Option<Utc>,
+    #[diesel(deserialize_as = LossyNullable)]
     content: Option<String>,
+    #[diesel(deserialize_as = LossyNullable)]
     last_error: Option<String>,
 }
 

@@ -9,7 +9,12 @@ use domain::{
 };
 use time::{Duration, OffsetDateTime};
 
-use crate::{Unreadable, Utc, instant::farthest_due, schema::events};
+use crate::{
+    Unreadable, Utc,
+    instant::farthest_due,
+    schema::events,
+    text::{Lossy, LossyNullable},
+};
 
 /// The events that a worker turns into deliveries at an instant, of the types that this version of
 /// the program knows.
@@ -76,8 +81,11 @@ pub struct EventRow {
     id: i64,
     order_id: i64,
     created_at: Utc,
+    #[diesel(deserialize_as = Lossy)]
     kind: String,
+    #[diesel(deserialize_as = LossyNullable)]
     change: Option<String>,
+    #[diesel(deserialize_as = LossyNullable)]
     content: Option<String>,
 }
 

@@ -5,6 +5,7 @@ use diesel::{dsl::auto_type, prelude::*, result::Error};
 use domain::{
     api_key::{KeyChange, Scope},
     delivery::MailSubject,
+    order::OrderId,
     ports::UnreadableRow,
     webhook::EventType,
 };
@@ -13,7 +14,9 @@ use crate::{
     Unreadable,
     events::read_change,
     orders::KeptOrderRow,
+    row_limit,
     schema::{api_keys, deliveries, events, key_events, orders, webhook_deliveries},
+    text::Lossy,
     webhook_deliveries::is_waiting,
 };
 
@@ -72,41 +75,78 @@ pub fn oldest_webhooks() -> _ {
         .select((webhook_deliveries::id, webhook_deliveries::event, webhook_deliveries::change))
 }
 
-/// Maximum number of orders that are looked at.
-const LOOKED_AT_ORDERS: i64 = 10_000;
+/// Number of orders that one statement of a look reads. An order may have 100 kB.
+const ORDERS_AT_ONCE: usize = 100;
 
-/// Selects the newest orders that are not erased.
+/// Maximum number of orders of a look.
+const LOOKED_AT_ORDERS: usize = 1_000;
+
+/// Selects the next orders after one that are not erased.
 #[auto_type(no_type_alias)]
-pub fn newest_orders() -> _ {
-    let limit: i64 = LOOKED_AT_ORDERS;
-    orders::table.filter(orders::erased_at.is_null()).order(orders::id.desc()).limit(limit)
+pub fn next_orders(after: i64) -> _ {
+    let limit: i64 = row_limit(ORDERS_AT_ONCE);
+    orders::table
+        .filter(orders::erased_at.is_null().and(orders::id.gt(after)))
+        .order(orders::id)
+        .limit(limit)
 }
 
-/// Returns the orders that were loaded, or the fault of one that diesel cannot read.
-pub fn loaded_orders(
-    loaded: QueryResult<Vec<KeptOrderRow>>,
-) -> QueryResult<Vec<Result<KeptOrderRow, Unreadable>>> {
-    match loaded {
-        Err(Error::DeserializationError(reason)) => {
-            Ok(vec![Err(Unreadable::new("orders", &"of the newest", &reason))])
-        }
-        loaded => Ok(loaded?.into_iter().map(Ok).collect()),
+/// A look at the orders after one. It keeps faults, and no order.
+pub struct OrderLook {
+    after: i64,
+    left: usize,
+    faults: Vec<UnreadableRow>,
+}
+
+impl OrderLook {
+    /// Begins a look behind an order.
+    pub fn behind(order: OrderId) -> Self {
+        Self { after: order.0, left: LOOKED_AT_ORDERS, faults: Vec::new() }
+    }
+
+    /// Returns after which order the next statement begins: see [`next_orders`].
+    pub fn place(&self) -> i64 {
+        self.after
+    }
+
+    /// Notes the faults among the orders that a statement has loaded. Returns whether the look goes on.
+    ///
+    /// # Errors
+    /// The database could not be read. A row that diesel cannot read is a fault, and ends the look.
+    pub fn note(&mut self, loaded: QueryResult<Vec<KeptOrderRow>>) -> QueryResult<bool> {
+        let rows = match loaded {
+            Err(Error::DeserializationError(reason)) => {
+                let row = format!("after {}", self.after);
+                self.faults.push(Unreadable::new("orders", &row, &reason).named());
+                Vec::new()
+            }
+            loaded => loaded?,
+        };
+        let is_full = rows.len() == ORDERS_AT_ONCE;
+        self.left = if is_full { self.left.saturating_sub(rows.len()) } else { 0 };
+        self.after = rows.last().filter(|_| is_full).map_or(0, |last| last.id);
+        let faults = rows.into_iter().map(|row| row.into_maybe_erased(Vec::new()));
+        self.faults.extend(faults.filter_map(|read| Some(read.err()?.named())));
+        Ok(self.left > 0)
+    }
+
+    /// Returns the faults, and the last order if there may be later ones.
+    pub fn end(self) -> (Vec<UnreadableRow>, Option<OrderId>) {
+        (self.faults, Some(OrderId(self.after)).filter(|last| last.0 > 0))
     }
 }
 
 /// An event or a webhook: its identifier, its type, and the change that it tells of.
-pub type EventColumns = (i64, String, Option<String>);
+pub type EventColumns = (i64, Lossy, Option<Lossy>);
 
-/// The rows to look at.
-#[derive(Default)]
+/// The rows of other tables to look at.
 #[expect(missing_docs, reason = "the functions above select them")]
 pub struct LookedAt {
-    pub scopes_of_keys: Vec<(i64, String)>,
+    pub scopes_of_keys: Vec<(i64, Lossy)>,
     pub unknown_key_events: Vec<i64>,
-    pub oldest_mails: Vec<(i64, String)>,
+    pub oldest_mails: Vec<(i64, Lossy)>,
     pub oldest_events: Vec<EventColumns>,
     pub oldest_webhooks: Vec<EventColumns>,
-    pub newest_orders: Vec<Result<KeptOrderRow, Unreadable>>,
 }
 
 impl LookedAt {
@@ -118,27 +158,25 @@ impl LookedAt {
         let is_unknown = |scopes: &str| {
             scopes.split_ascii_whitespace().any(|name| Scope::from_name(name).is_none())
         };
-        let keys = self.scopes_of_keys.into_iter().filter(move |(_, scopes)| is_unknown(scopes));
+        let keys = self.scopes_of_keys.into_iter();
+        let keys = keys.filter(move |(_, Lossy(scopes))| is_unknown(scopes));
         let mails = self.oldest_mails.into_iter();
-        let mails = mails.filter(|(_, subject)| MailSubject::from_name(subject).is_none());
+        let mails = mails.filter(|(_, Lossy(subject))| MailSubject::from_name(subject).is_none());
         let of_events = |table| move |columns| event_fault(table, columns);
-        let orders = self.newest_orders.into_iter().filter_map(|row| {
-            row.and_then(|row| row.into_maybe_erased(Vec::new())).err().map(|fault| fault.named())
-        });
         keys.map(|(id, _)| id)
             .map(named("api_keys", "scopes"))
             .chain(self.unknown_key_events.into_iter().map(named("key_events", "change")))
             .chain(mails.map(|(id, _)| id).map(named("deliveries", "subject")))
             .chain(self.oldest_events.into_iter().filter_map(of_events("events")))
             .chain(self.oldest_webhooks.into_iter().filter_map(of_events("webhook_deliveries")))
-            .chain(orders)
     }
 }
 
 fn event_fault(table: &'static str, (id, event, change): EventColumns) -> Option<UnreadableRow> {
-    let column = if EventType::from_name(&event).is_none() {
+    let change = change.as_ref().map(|Lossy(change)| change.as_str());
+    let column = if EventType::from_name(&event.0).is_none() {
         if table == "events" { "type" } else { "event" }
-    } else if read_change(change.as_deref()).is_err() {
+    } else if read_change(change).is_err() {
         "change"
     } else {
         return None;

@@ -8,6 +8,8 @@ use diesel::{
 };
 use domain::delivery::{FARTHEST_DUE, FARTHEST_LEASE, LONGEST_ATTEMPT};
 use time::OffsetDateTime;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+use time::{Duration, macros::datetime};
 
 /// The SQL type of an instant: `timestamptz` on PostgreSQL, and microseconds since
 /// 1970-01-01T00:00:00Z in an `INTEGER` on SQLite.
@@ -22,7 +24,22 @@ impl SqlOrd for Instant {}
 #[diesel(sql_type = Instant)]
 pub struct Utc(pub OffsetDateTime);
 
+/// The first instant that programs of clients read: many have no year 0.
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+const FIRST: OffsetDateTime = datetime!(0001-01-01 0:00 UTC);
+
+/// The last instant that an answer can show (RFC 3339, section 1).
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+const LAST: OffsetDateTime = datetime!(9999-12-31 23:59:59.999999 UTC);
+
 impl Utc {
+    /// Returns the instant some microseconds after another one, or the nearest that an answer can show. Other programs
+    /// write `infinity` and years beyond 9999, and one such column would hide all rows of its statement.
+    #[cfg(any(feature = "postgres", feature = "sqlite"))]
+    fn read(epoch: OffsetDateTime, micros: i64) -> Self {
+        Self(epoch.saturating_add(Duration::microseconds(micros)).clamp(FIRST, LAST))
+    }
+
     /// Returns the microseconds since 1970. Every year that the program accepts fits.
     pub(crate) fn micros(self) -> i64 {
         self.0.unix_timestamp() * 1_000_000 + i64::from(self.0.microsecond())
@@ -56,16 +73,21 @@ pub(crate) fn nearest(now: Utc) -> Utc {
 mod postgres {
     use diesel::{
         deserialize::{self, FromSql},
-        pg::{Pg, PgValue},
+        pg::{Pg, PgValue, data_types::PgTimestamp},
         serialize::{self, Output, ToSql},
         sql_types::Timestamptz,
     };
+    use time::{OffsetDateTime, macros::datetime};
 
-    use super::{Instant, OffsetDateTime, Utc};
+    use super::{Instant, Utc};
+
+    /// The instant from which PostgreSQL counts. Its infinities are the greatest and the smallest number.
+    const EPOCH: OffsetDateTime = datetime!(2000-01-01 0:00 UTC);
 
     impl FromSql<Instant, Pg> for Utc {
         fn from_sql(value: PgValue<'_>) -> deserialize::Result<Self> {
-            <OffsetDateTime as FromSql<Timestamptz, Pg>>::from_sql(value).map(Self)
+            let PgTimestamp(micros) = <PgTimestamp as FromSql<Timestamptz, Pg>>::from_sql(value)?;
+            Ok(Self::read(EPOCH, micros))
         }
     }
 
@@ -85,12 +107,14 @@ mod sqlite {
         sqlite::{Sqlite, SqliteValue},
     };
 
-    use super::{Instant, OffsetDateTime, Utc};
+    use time::OffsetDateTime;
+
+    use super::{Instant, Utc};
 
     impl FromSql<Instant, Sqlite> for Utc {
         fn from_sql(value: SqliteValue<'_, '_, '_>) -> deserialize::Result<Self> {
             let micros = <i64 as FromSql<BigInt, Sqlite>>::from_sql(value)?;
-            Ok(Self(OffsetDateTime::from_unix_timestamp_nanos(i128::from(micros) * 1_000)?))
+            Ok(Self::read(OffsetDateTime::UNIX_EPOCH, micros))
         }
     }
 
@@ -98,6 +122,27 @@ mod sqlite {
         fn to_sql<'b>(&'b self, out: &mut Output<'b, '_, Sqlite>) -> serialize::Result {
             out.set_value(self.micros());
             Ok(IsNull::No)
+        }
+    }
+}
+
+#[cfg(all(test, any(feature = "postgres", feature = "sqlite")))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instant_beyond_every_answer_is_read_as_the_nearest_one() {
+        let micros = |at| Utc(at).micros();
+        for (stored, read) in [
+            (i64::MIN, FIRST),
+            (micros(FIRST) - 1, FIRST),
+            (micros(FIRST), FIRST),
+            (-1, OffsetDateTime::UNIX_EPOCH - Duration::MICROSECOND),
+            (micros(LAST), LAST),
+            (micros(LAST) + 1, LAST),
+            (i64::MAX, LAST),
+        ] {
+            assert_eq!(Utc::read(OffsetDateTime::UNIX_EPOCH, stored).0, read, "{stored}");
         }
     }
 }

@@ -36,6 +36,7 @@ pub mod schema;
 pub mod sessions;
 pub mod signing_services;
 mod statement;
+pub mod text;
 pub mod uploads;
 pub mod webhook_deliveries;
 pub mod webhook_endpoints;

@@ -17,6 +17,7 @@ use crate::{
     people::{doer_of, stored_doer},
     row_limit,
     schema::{order_changes, orders},
+    text::{Lossy, LossyNullable},
 };
 
 /// Selects the newest entries of the history of orders, up to [`READ_HISTORY`] of each, oldest first. Looks
@@ -129,14 +130,21 @@ pub struct OrderChangeRow {
     /// The order.
     pub order_id: i64,
     at: Utc,
+    #[diesel(deserialize_as = Lossy)]
     kind: String,
+    #[diesel(deserialize_as = LossyNullable)]
     changed: Option<String>,
+    #[diesel(deserialize_as = LossyNullable)]
     documents: Option<String>,
+    #[diesel(deserialize_as = Lossy)]
     status: String,
     notary_id: Option<i64>,
+    #[diesel(deserialize_as = Lossy)]
     actor: String,
+    #[diesel(deserialize_as = LossyNullable)]
     reason: Option<String>,
     doer: Option<i64>,
+    #[diesel(deserialize_as = LossyNullable)]
     before: Option<String>,
 }
 

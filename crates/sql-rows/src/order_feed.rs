@@ -10,7 +10,12 @@ use domain::{
 };
 use time::OffsetDateTime;
 
-use crate::{Instant, Utc, orders::party_column, schema::order_feed_epochs};
+use crate::{
+    Instant, Utc,
+    orders::party_column,
+    schema::order_feed_epochs,
+    text::{Lossy, LossyNullable},
+};
 
 /// How a database finds a range of an index.
 #[derive(Clone, Copy)]
@@ -116,12 +121,15 @@ pub struct FeedRow {
     #[diesel(sql_type = BigInt)]
     order_id: i64,
     #[diesel(sql_type = Nullable<Text>)]
+    #[diesel(deserialize_as = LossyNullable)]
     file_number: Option<String>,
     #[diesel(sql_type = Text)]
+    #[diesel(deserialize_as = Lossy)]
     kind: String,
     #[diesel(sql_type = Instant)]
     at: Utc,
     #[diesel(sql_type = Text)]
+    #[diesel(deserialize_as = Lossy)]
     status: String,
     #[diesel(sql_type = BigInt)]
     signing_service_id: i64,

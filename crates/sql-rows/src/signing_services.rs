@@ -6,14 +6,16 @@ use domain::{
     signing_service::SigningService,
 };
 
-use crate::{Unreadable, schema::signing_services};
+use crate::{Unreadable, schema::signing_services, text::Lossy};
 
 /// The record of a signing service.
 #[derive(AsChangeset, Insertable, Queryable, Selectable)]
 #[diesel(table_name = signing_services)]
 pub struct ServiceRow {
     id: i64,
+    #[diesel(deserialize_as = Lossy)]
     name: String,
+    #[diesel(deserialize_as = Lossy)]
     emails: String,
 }
 

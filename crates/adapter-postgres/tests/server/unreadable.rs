@@ -1,10 +1,15 @@
 //! Rows that the service cannot have written.
 
 use contract_tests::samples::{
-    NOW, WINDOW, api_key, delivery, dispatch, document, key_of, maximal_order, new_order, order_of,
+    NOW, WINDOW, add_note, api_key, delivery, dispatch, document, key_of, maximal_order, new_order,
+    order_of, serve_beside_damaged,
 };
-use domain::ports::{
-    ApiKeyRepo, DeliveryQueue, NewOrder, OrderRepo as _, StoreError, UploadLedger as _,
+use domain::{
+    order::{Actor, OrderId},
+    ports::{
+        ApiKeyRepo, DatabaseTime as _, DeliveryQueue, NewOrder, OrderRepo, StoreError,
+        UploadLedger as _, WebhookQueue,
+    },
 };
 use time::Duration;
 
@@ -33,9 +38,6 @@ async fn unreadable_order_is_named_with_its_fault() {
         ("status = repeat('x', 51)".to_owned(), "status"),
         ("starts_at = NULL".to_owned(), "`starts_at`"),
         ("file_number = ' x'".to_owned(), "`file_number`"),
-        ("created_at = 'infinity'".to_owned(), "'created_at'"),
-        ("updated_at = '-infinity'".to_owned(), "'updated_at'"),
-        ("starts_at = '294000-01-01'".to_owned(), "'starts_at'"),
         (set("zone", "\"Mars/Olympus\""), "`details` is not a readable order: member `zone`"),
         (set("signer,name", "5"), "`details` is not a readable order: "),
         ("details = details::jsonb - 'signer'".to_owned(), "missing field `signer`"),
@@ -84,4 +86,67 @@ async fn other_unreadable_rows_are_named() {
     database.sql("UPDATE deliveries SET attempts = -1");
     assert_eq!(DeliveryQueue::list(&store, false, 1).await.unwrap()[0].attempts, 0);
     assert_eq!(store.lease(NOW, Duration::MINUTE, 1).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn instant_beyond_every_answer_holds_up_nothing() {
+    let (store, database) = store().await;
+    let columns = [
+        ("orders", "held_until"),
+        ("orders", "ends_at"),
+        ("orders", "starts_at"),
+        ("orders", "touched_at"),
+        ("orders", "created_at"),
+        ("orders", "updated_at"),
+        ("order_changes", "at"),
+        ("order_notes", "at"),
+        ("order_feed", "at"),
+        ("events", "created_at"),
+    ];
+    let mut orders = Vec::new();
+    for value in ["-infinity", "infinity", "12000-01-01Z"] {
+        for (table, column) in columns {
+            let number = format!("F-{}", orders.len());
+            let id = store.create(&new_order(&number, NOW), WINDOW).await.unwrap();
+            OrderRepo::change(&store, &add_note(id, Actor::Client, "Ring twice.")).await.unwrap();
+            let key = if table == "orders" { "id" } else { "order_id" };
+            database.sql(&format!(
+                "UPDATE orders SET status = 'ASSIGNED' WHERE id = {0}; \
+                UPDATE {table} SET {column} = '{value}' WHERE {key} = {0}",
+                id.0
+            ));
+            orders.push(id);
+        }
+    }
+    let whole = store.create(&new_order("whole", NOW), WINDOW).await.unwrap();
+    orders.push(whole);
+    serve_beside_damaged(&store, &orders, whole).await;
+    database.sql(&format!("UPDATE orders SET created_at = 'infinity' WHERE id = {}", whole.0));
+    assert!(store.times().await.unwrap().newest > Some(NOW));
+}
+
+/// The newest orders are no better than the oldest ones.
+#[tokio::test]
+async fn unreadable_order_is_named_wherever_it_is() {
+    let (store, database) = store().await;
+    let first = store.create(&new_order("F-1", NOW), WINDOW).await.unwrap();
+    database.sql(
+        "INSERT INTO orders (client_id, api_key_id, signing_service_id, starts_at, created_at,
+            updated_at, is_test, holds_file_number, file_number, status, details)
+        SELECT client_id, api_key_id, signing_service_id, starts_at, created_at, updated_at,
+            is_test, false, file_number, status, details FROM orders, generate_series(1, 1100)",
+    );
+    let last = OrderId(database.sql("SELECT max(id) FROM orders").parse().unwrap());
+    let damage =
+        format!("UPDATE orders SET details = '{{}}' WHERE id IN ({}, {})", first.0, last.0);
+    database.sql(&damage);
+    let (mut after, mut ends) = (OrderId(0), Vec::new());
+    for order in [first, last] {
+        let found = WebhookQueue::unreadable(&store, after, 10).await.unwrap();
+        let [row] = &found.rows[..] else { panic!("{found:?}") };
+        assert!(row.fault.starts_with(&format!("row {} of orders ", order.0)), "{row:?}");
+        ends.push(found.looked_at);
+        after = found.looked_at.unwrap_or(after);
+    }
+    assert_eq!((ends[0].is_some(), ends[1]), (true, None));
 }

@@ -22,7 +22,9 @@ pub(super) fn update(
     connection: &mut SqliteConnection,
     update: &OrderUpdate,
 ) -> Result<Option<ListedOrder>, Failure> {
-    let at = sql::<Instant>("max(").bind::<Instant, _>(Utc(update.at)).sql(", updated_at + 1)");
+    let at = sql::<Instant>("max(").bind::<Instant, _>(Utc(update.at));
+    // The greatest number plus one is no integer, and no column takes it.
+    let at = at.sql(", min(updated_at, 9223372036854775806) + 1)");
     let change = diesel::update(changeable_order(update))
         .set((
             ChangedOrder::from(update),
@@ -51,7 +53,7 @@ pub(super) fn note_downloads(
             continue;
         }
         let later = sql::<Nullable<Instant>>("max(").bind::<Instant, _>(at);
-        let later = later.sql(", coalesce(touched_at, 0) + 1)");
+        let later = later.sql(", min(coalesce(touched_at, 0), 9223372036854775806) + 1)");
         let order = diesel::update(orders::table.find(document.order.0));
         Prepared(order.set(orders::touched_at.eq(later))).execute(connection)?;
     }

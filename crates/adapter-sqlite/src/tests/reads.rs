@@ -310,6 +310,26 @@ async fn look_for_due_orders_reads_a_range_of_orders() {
     }
 }
 
+/// Otherwise a look has all of them in memory.
+#[tokio::test]
+async fn look_for_unreadable_orders_reads_a_few_at_a_time() {
+    let directory = tempdir().unwrap();
+    let store = open(&directory).await;
+    store.create(&new_order("F-1", NOW), WINDOW).await.unwrap();
+    many_orders(&directory, 249);
+    let mut connection = outsider(&path(&directory));
+    let statements = statements(&mut connection, |connection| {
+        queue::look_at_orders(connection, OrderId(0)).unwrap();
+    });
+    assert_eq!(statements.len(), 3, "{statements:#?}");
+    for (statement, details) in plans(&mut connection, statements) {
+        assert!(statement.contains(" LIMIT "), "{statement}");
+        let uses = |part: &str| details.iter().any(|step| step.contains(part));
+        assert!(uses("orders USING INTEGER PRIMARY KEY (rowid>?)"), "{details:#?}");
+        assert!(!uses("SCAN") && !uses("TEMP B-TREE"), "{details:#?}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn slow_read_holds_up_no_other() {
     let directory = tempdir().unwrap();
@@ -612,7 +632,7 @@ async fn late_orders_are_found_behind_signed_ones() {
 }
 
 /// Adds orders like the first one, and gives each a status.
-fn many_orders(directory: &TempDir, count: i64) {
+pub(super) fn many_orders(directory: &TempDir, count: i64) {
     let insert = format!(
         "WITH RECURSIVE numbers (value) AS
             (SELECT 1 UNION ALL SELECT value + 1 FROM numbers LIMIT {count})

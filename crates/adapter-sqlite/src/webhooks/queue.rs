@@ -9,10 +9,11 @@ use diesel::{
 };
 use domain::{
     api_key::Owner,
+    order::OrderId,
     ports::{
-        Cursor, DeliveryPageQuery, NewWebhookDelivery, Page, ReplayBatch, Replayed, Retried,
-        StoreError, UnreadableRow, WebhookAttempted, WebhookLease, WebhookQueue, WebhookSlots,
-        WebhookStats, WebhooksSettled,
+        Cursor, DeliveryPageQuery, FoundUnreadable, NewWebhookDelivery, Page, ReplayBatch,
+        Replayed, Retried, StoreError, UnreadableRow, WebhookAttempted, WebhookLease, WebhookQueue,
+        WebhookSlots, WebhookStats, WebhooksSettled,
     },
     webhook::{EndpointId, EndpointPrecondition, EventType, WebhookDelivery, WebhookDeliveryId},
 };
@@ -20,7 +21,7 @@ use sql_rows::{
     Utc,
     deliveries::retried,
     faults::{
-        LookedAt, loaded_orders, newest_orders, oldest_events, oldest_mails, oldest_webhooks,
+        LookedAt, OrderLook, next_orders, oldest_events, oldest_mails, oldest_webhooks,
         scopes_of_keys, unknown_key_events,
     },
     orders::KeptOrderRow,
@@ -166,23 +167,17 @@ impl WebhookQueue for SqliteStore {
         self.transaction(retry).await
     }
 
-    async fn unreadable(&self, limit: usize) -> Result<Vec<UnreadableRow>, StoreError> {
-        let endpoints = webhook_endpoints::table.order(webhook_endpoints::id);
-        let endpoints = self.select(endpoints, |row: EndpointRow| Ok(row.fault())).await?;
-        let looked_at = move |connection: &mut SqliteConnection| {
-            Ok(LookedAt {
-                scopes_of_keys: scopes_of_keys().get_results(connection)?,
-                unknown_key_events: unknown_key_events().get_results(connection)?,
-                oldest_mails: oldest_mails().get_results(connection)?,
-                oldest_events: oldest_events().get_results(connection)?,
-                oldest_webhooks: oldest_webhooks().get_results(connection)?,
-                newest_orders: loaded_orders(
-                    newest_orders().select(columns::<KeptOrderRow>()).get_results(connection),
-                )?,
-            })
-        };
-        let others = self.read(looked_at).await?.faults();
-        Ok(endpoints.into_iter().flatten().chain(others).take(limit).collect())
+    async fn unreadable(
+        &self,
+        after: OrderId,
+        limit: usize,
+    ) -> Result<FoundUnreadable, StoreError> {
+        let mut rows = if after == OrderId(0) { self.other_faults().await? } else { Vec::new() };
+        rows.truncate(limit);
+        let look = move |connection: &mut SqliteConnection| look_at_orders(connection, after);
+        let (orders, looked_at) = self.read(look).await?.end();
+        rows.extend(orders);
+        Ok(FoundUnreadable { rows, looked_at })
     }
 
     async fn bring_forward(&self, now: OffsetDateTime, limit: usize) -> Result<usize, StoreError> {
@@ -196,6 +191,39 @@ impl WebhookQueue for SqliteStore {
 
     async fn forget(&self, instant: OffsetDateTime, limit: usize) -> Result<usize, StoreError> {
         self.transaction(move |connection| forget(connection, Utc(instant), limit)).await
+    }
+}
+
+impl SqliteStore {
+    /// Returns the faults of rows that are no orders.
+    async fn other_faults(&self) -> Result<Vec<UnreadableRow>, StoreError> {
+        let endpoints = webhook_endpoints::table.order(webhook_endpoints::id);
+        let endpoints = self.select(endpoints, |row: EndpointRow| Ok(row.fault())).await?;
+        let looked_at = move |connection: &mut SqliteConnection| {
+            Ok(LookedAt {
+                scopes_of_keys: scopes_of_keys().get_results(connection)?,
+                unknown_key_events: unknown_key_events().get_results(connection)?,
+                oldest_mails: oldest_mails().get_results(connection)?,
+                oldest_events: oldest_events().get_results(connection)?,
+                oldest_webhooks: oldest_webhooks().get_results(connection)?,
+            })
+        };
+        let others = self.read(looked_at).await?.faults();
+        Ok(endpoints.into_iter().flatten().chain(others).collect())
+    }
+}
+
+/// Looks at the next orders, a few at a time.
+pub(crate) fn look_at_orders(
+    connection: &mut SqliteConnection,
+    after: OrderId,
+) -> Result<OrderLook, Failure> {
+    let mut look = OrderLook::behind(after);
+    loop {
+        let next = next_orders(look.place()).select(columns::<KeptOrderRow>());
+        if !look.note(next.get_results(connection))? {
+            return Ok(look);
+        }
     }
 }
 

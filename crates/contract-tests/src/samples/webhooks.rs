@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use domain::{
     api_key::{Owner, Party},
+    order::OrderId,
     ports::{
         Cursor, DeliveryPageQuery, EndpointEffect, NewEndpoint, ReplayBatch, Replayed, Retried,
         Settlement, WebhookAttempted, WebhookLease, WebhookQueue, WebhookRepo, WebhookSlots,
@@ -82,8 +83,8 @@ pub async fn settle_webhook(
 
 /// Returns what is wrong with rows that cannot be read, or not whole.
 pub async fn faults(storage: &Storage) -> Vec<String> {
-    let rows = storage.webhook_queue.unreadable(10).await.unwrap();
-    rows.into_iter().map(|row| row.fault).collect()
+    let found = storage.webhook_queue.unreadable(OrderId(0), 10).await.unwrap();
+    found.rows.into_iter().map(|row| row.fault).collect()
 }
 
 /// Calls every method of both ports of webhooks, on an endpoint of its own.
@@ -116,7 +117,7 @@ pub async fn call_webhooks<S: WebhookRepo + WebhookQueue>(store: &S) {
     assert!(store.replay(LIVE, id, delivery, &EndpointPrecondition::NONE, NOW).await.unwrap());
     assert_eq!(WebhookQueue::retry(store, delivery, NOW).await.unwrap(), Retried::Due);
     WebhookQueue::stats(store).await.unwrap();
-    assert_eq!(store.unreadable(10).await.unwrap().len(), 0);
+    assert_eq!(store.unreadable(OrderId(0), 10).await.unwrap().rows, []);
     assert_eq!(store.untold(NOW).await.unwrap().len(), 1);
     store.told(id, false, NOW).await.unwrap();
     assert_eq!(store.disable_failing(NOW, NOW, NOW).await.unwrap(), [id]);

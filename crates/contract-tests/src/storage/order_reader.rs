@@ -168,8 +168,9 @@ pub async fn unreadable_order_is_named(storage: &Storage) {
         assert_eq!(known.order.appointment.date, good_one.stored.order.appointment.date);
         assert_eq!((&*known.order.signing.signer.name, known.status.as_str()), ("", "NEW"));
     }
-    let named = storage.webhook_queue.unreadable(10).await.unwrap();
-    assert!(named.iter().any(|row| row.fault.contains(&format!("row {} of orders", bad.0))));
+    let named = storage.webhook_queue.unreadable(OrderId(0), 10).await.unwrap();
+    assert_eq!(named.looked_at, None);
+    assert!(named.rows.iter().any(|row| row.fault.contains(&format!("row {} of orders", bad.0))));
     condemned(storage.admin.erase(bad, NOW, None).await.unwrap());
 }
 

@@ -1,7 +1,7 @@
 //! The database: whether it can be reached and used, whether it keeps what it acknowledges, and
 //! whether its clock agrees with that of this machine.
 
-use std::{path::Path, sync::Arc};
+use std::{path::Path, sync::Arc, time::Instant};
 
 use adapter_postgres::{Facts, Inspection, MigrateError, PostgresStore, Protection};
 use adapter_sqlite::{InspectError, MigrateError as SqliteMigrateError, SqliteStore};
@@ -11,6 +11,7 @@ use domain::{
     clock_watch,
     delivery::FARTHEST_DUE,
     installation::{CopiedDatabase, SendsMessages},
+    order::OrderId,
     ports::{
         DatabaseTime, DatabaseTimes, DeliveryQueue, InstallationRepo, OrderAdmin, OrderRepo as _,
         QueueStats, SecretBox, WebhookQueue, WebhookRepo,
@@ -34,6 +35,9 @@ const TOLERATED: Duration = Duration::SECOND;
 /// What an instance does while its clock is over a minute off that of the database.
 const NOTHING_DELIVERED: &str =
     "; an instance with this clock sends no mail and no webhook, and erases nothing";
+
+/// How long it looks for orders that cannot be read: a part of the time that a check has.
+const LOOK_LIMIT: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// Time without anything stored after which the clock may be ahead.
 const LONG_UNUSED: Duration = Duration::days(7);
@@ -62,7 +66,7 @@ pub(super) async fn check(of: &Subject, found: &mut Findings) -> Result<(), Fail
     found.check = "database";
     postgres(inspection, &of.settings, found)?;
     judge_secrets(&store, of, found).await;
-    judge_webhooks(&store, found).await;
+    judge_webhooks(&store, Instant::now() + LOOK_LIMIT, found).await;
     judge_mails(&store, of, found).await;
     judge_waiting_webhooks(&store, of, found).await;
     judge_retention(&store, of, found).await;
@@ -107,10 +111,25 @@ fn judge_orphans(orphans: &[(String, i64)], found: &mut Findings) {
     }
 }
 
-/// Names rows that another version of the service has written, or that cannot be read.
-async fn judge_webhooks(deliveries: &dyn WebhookQueue, found: &mut Findings) {
+/// Names rows that another version of the service has written, or that cannot be read. Looks at the first of many
+/// millions of orders: no look begins after `until`, besides the first one.
+async fn judge_webhooks(deliveries: &dyn WebhookQueue, until: Instant, found: &mut Findings) {
     const NAMED: usize = 3;
-    let Ok(faults) = deliveries.unreadable(NAMED + 1).await else { return };
+    let (mut faults, mut next) = (Vec::new(), Some(OrderId(0)));
+    while let Some(after) = next.filter(|_| faults.len() <= NAMED) {
+        if after.0 > 0 && Instant::now() >= until {
+            found.check = "database";
+            found.ok(format!(
+                "the orders up to {} were looked at; a running service looks at all in turn, and its log \
+                 names those that cannot be read",
+                after.0
+            ));
+            break;
+        }
+        let Ok(look) = deliveries.unreadable(after, NAMED + 1).await else { break };
+        faults.extend(look.rows);
+        next = look.looked_at;
+    }
     if faults.is_empty() {
         return;
     }
@@ -351,7 +370,7 @@ async fn sqlite(path: &Path, of: &Subject, found: &mut Findings) -> Result<(), F
             judge_orphans(&usable(store.orphans().await, &of.settings)?, found);
             judge_newest(&store, of, found).await;
             judge_secrets(&store, of, found).await;
-            judge_webhooks(&store, found).await;
+            judge_webhooks(&store, Instant::now() + LOOK_LIMIT, found).await;
             judge_mails(&store, of, found).await;
             judge_waiting_webhooks(&store, of, found).await;
             judge_retention(&store, of, found).await;
@@ -478,8 +497,40 @@ fn judge_connections(all: i64, own: usize, found: &mut Findings) {
 
 #[cfg(test)]
 mod tests {
+    use domain::ports::{FoundUnreadable, MockWebhookQueue, UnreadableRow};
+
     use super::*;
     use crate::doctor::Level;
+
+    /// Returns a queue of which the first look finds nothing, and the second one an order.
+    fn queue() -> MockWebhookQueue {
+        let mut queue = MockWebhookQueue::new();
+        queue.expect_unreadable().returning(|after, _| {
+            let fault = "row 1501 of orders cannot be read: status".to_owned();
+            let row = UnreadableRow { is_of_webhooks: false, fault };
+            Ok(match after {
+                OrderId(0) => FoundUnreadable { rows: vec![], looked_at: Some(OrderId(1_000)) },
+                _ => FoundUnreadable { rows: vec![row], looked_at: None },
+            })
+        });
+        queue
+    }
+
+    #[tokio::test]
+    async fn order_that_cannot_be_read_is_named_wherever_it_is() {
+        let mut found = Findings::of("database");
+        judge_webhooks(&queue(), Instant::now() + LOOK_LIMIT, &mut found).await;
+        let [finding] = &found.list[..] else { panic!("{found:?}") };
+        assert_eq!(finding.text, "row 1501 of orders cannot be read: status");
+    }
+
+    #[tokio::test]
+    async fn look_that_ends_early_says_where() {
+        let mut found = Findings::of("database");
+        judge_webhooks(&queue(), Instant::now(), &mut found).await;
+        assert_eq!(found.levels(), [Level::Ok]);
+        assert!(found.list[0].text.contains("up to 1000 "), "{found:?}");
+    }
 
     fn facts() -> Facts {
         Facts {

@@ -20,6 +20,7 @@ use crate::{
     orders::{FoundBy, read_notary},
     people::stored_doer,
     schema::orders,
+    text::{Lossy, LossyNullable},
     uploads::CondemnedUpload,
 };
 
@@ -29,8 +30,10 @@ use crate::{
 pub struct OrderBeforeRow {
     id: i64,
     erased_at: Option<Utc>,
+    #[diesel(deserialize_as = Lossy)]
     status: String,
     notary_id: Option<i64>,
+    #[diesel(deserialize_as = LossyNullable)]
     notary: Option<String>,
     created_at: Utc,
     updated_at: Utc,
@@ -66,6 +69,7 @@ pub struct AgedOrderRow {
     order: OrderBeforeRow,
     starts_at: Option<Utc>,
     ends_at: Option<Utc>,
+    #[diesel(deserialize_as = LossyNullable)]
     signing_date: Option<String>,
     documents_erased_at: Option<Utc>,
     last_change_at: Option<Utc>,

@@ -28,6 +28,7 @@ use crate::{
     Instant, OneOf, Unreadable, Utc,
     documents::{DocumentRow, is_signed, stored_position},
     schema::{documents, orders},
+    text::{Lossy, LossyNullable},
 };
 
 /// Selects an order of an owner, with the document at a position.
@@ -162,6 +163,7 @@ pub struct OrderRow {
     pub person_id: Option<i64>,
     pub signing_service_id: i64,
     pub notary_id: Option<i64>,
+    #[diesel(deserialize_as = LossyNullable)]
     pub notary: Option<String>,
     pub starts_at: Option<Utc>,
     pub ends_at: Option<Utc>,
@@ -169,9 +171,12 @@ pub struct OrderRow {
     pub updated_at: Utc,
     pub is_test: bool,
     pub holds_file_number: bool,
+    #[diesel(deserialize_as = Lossy)]
     pub file_number: String,
+    #[diesel(deserialize_as = Lossy)]
     pub status: String,
     #[diesel(select_expression = details_text(), select_expression_type = SqlLiteral<Text>)]
+    #[diesel(deserialize_as = Lossy)]
     pub details: String,
 }
 
@@ -209,6 +214,7 @@ impl FoundBy {
 #[derive(Queryable, Selectable)]
 #[diesel(table_name = orders)]
 pub struct UnfoldedRow {
+    #[diesel(deserialize_as = LossyNullable)]
     search_text: Option<String>,
     updated_at: Utc,
     #[diesel(embed)]
@@ -340,8 +346,10 @@ pub struct KeptOrderRow {
     held_until: Option<Utc>,
     touched_at: Option<Utc>,
     #[diesel(select_expression = client_name(), select_expression_type = SqlLiteral<Nullable<Text>>)]
+    #[diesel(deserialize_as = LossyNullable)]
     client_name: Option<String>,
     #[diesel(select_expression = service_name(), select_expression_type = SqlLiteral<Nullable<Text>>)]
+    #[diesel(deserialize_as = LossyNullable)]
     service_name: Option<String>,
     #[diesel(embed)]
     order: OrderRow,
@@ -390,6 +398,7 @@ impl KeptOrderRow {
 pub struct ListedRow {
     #[diesel(embed)]
     order: KeptOrderRow,
+    #[diesel(deserialize_as = LossyNullable)]
     signing_date: Option<String>,
     #[diesel(select_expression = document_counts())]
     #[diesel(select_expression_type = SqlLiteral<Counts>)]
@@ -443,6 +452,7 @@ impl ListedRow {
 pub struct PageRow {
     #[diesel(embed)]
     order: KeptOrderRow,
+    #[diesel(deserialize_as = LossyNullable)]
     signing_date: Option<String>,
     #[diesel(select_expression = document_counts())]
     #[diesel(select_expression_type = SqlLiteral<Counts>)]
@@ -453,7 +463,7 @@ pub struct PageRow {
 
 /// When the order begins; the instant of the newest entry of the history, and its kind, side and fields, with blanks
 /// between; the instant of the newest note, and its author.
-type News = (Utc, Option<Utc>, Option<String>, Option<Utc>, Option<String>);
+type News = (Utc, Option<Utc>, Option<Lossy>, Option<Utc>, Option<Lossy>);
 type NewsColumns = (Instant, Nullable<Instant>, Nullable<Text>, Nullable<Instant>, Nullable<Text>);
 
 fn news() -> SqlLiteral<NewsColumns> {
@@ -485,7 +495,7 @@ impl PageRow {
             actor: Actor::Client,
             changed: None,
         };
-        let change = changed_at.zip(change).map(|(at, change)| {
+        let change = changed_at.zip(change).map(|(at, Lossy(change))| {
             let mut parts = change.splitn(3, ' ');
             let mut part = || parts.next().unwrap_or_default();
             let (kind, actor, changed) = (part().to_owned(), part(), part());
@@ -495,7 +505,7 @@ impl PageRow {
         });
         let note = noted_at
             .zip(note_author)
-            .map(|(at, author)| (at.0, Actor::from_name(&author).unwrap_or(Actor::Database)));
+            .map(|(at, Lossy(name))| (at.0, Actor::from_name(&name).unwrap_or(Actor::Database)));
         let news = Some(OrderNews { change: change.unwrap_or_else(created), note });
         let listed_at = by_appointment.then_some(place.starts.0);
         Ok(Some(Found { place, order: ListedOrder { news, listed_at, ..listed } }))

@@ -13,6 +13,7 @@ use domain::{
 use crate::{
     Utc,
     orders::{party_column, read_notary},
+    text::Lossy,
 };
 
 /// Returns the query of the notaries of a party's newest orders: `$1` is the party, `$2` whether the orders are test
@@ -52,6 +53,7 @@ pub struct KnownNotaryRow {
     #[diesel(sql_type = Nullable<BigInt>)]
     notary_id: Option<i64>,
     #[diesel(sql_type = Text)]
+    #[diesel(deserialize_as = Lossy)]
     notary: String,
     #[diesel(sql_type = BigInt)]
     orders: i64,

@@ -22,6 +22,7 @@ use crate::{
     instant::{farthest, farthest_due},
     party::{party_of, stored_party},
     schema::{orders, webhook_deliveries, webhook_endpoints},
+    text::{Lossy, LossyNullable},
     webhook_endpoints::TargetRow,
 };
 
@@ -121,9 +122,13 @@ pub struct WebhookDeliveryRow {
     delivered_at: Option<Utc>,
     failed_at: Option<Utc>,
     failures: i32,
+    #[diesel(deserialize_as = Lossy)]
     event: String,
+    #[diesel(deserialize_as = LossyNullable)]
     change: Option<String>,
+    #[diesel(deserialize_as = Lossy)]
     message_key: String,
+    #[diesel(deserialize_as = Lossy)]
     attempts: String,
 }
 

@@ -6,6 +6,7 @@ use time::{Duration, OffsetDateTime};
 use crate::ports::{Cursor, Page, Retried, Settlement, StoreError};
 use crate::{
     api_key::{Owner, Party},
+    order::OrderId,
     webhook::{
         AttemptRecord, EndpointId, EndpointPrecondition, EventChange, EventType, MAX_OLDER_SECRETS,
         ROTATION_OVERLAP, WebhookDelivery, WebhookDeliveryId,
@@ -226,6 +227,15 @@ pub struct UnreadableRow {
     pub fault: String,
 }
 
+/// What a look for rows that cannot be read has found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FoundUnreadable {
+    /// The rows.
+    pub rows: Vec<UnreadableRow>,
+    /// The last order that was looked at; `None` if there are no later ones.
+    pub looked_at: Option<OrderId>,
+}
+
 /// Stores webhook deliveries, also after they ended. [`Outbox::dispatch`](super::Outbox::dispatch)
 /// adds those of orders.
 ///
@@ -315,10 +325,14 @@ pub trait WebhookQueue: Send + Sync {
     async fn retry(&self, id: WebhookDeliveryId, at: OffsetDateTime)
     -> Result<Retried, StoreError>;
 
-    /// Returns what is wrong with rows that this version of the service cannot read, and so leaves
-    /// alone: endpoints with events that it does not know, and deliveries of such events. Returns at
-    /// most `limit` of each.
-    async fn unreadable(&self, limit: usize) -> Result<Vec<UnreadableRow>, StoreError>;
+    /// Looks for rows that this version of the service cannot read, and so leaves alone: among a bounded number of
+    /// the next orders after an identifier, and with 0 also among the rows of other tables, such as endpoints with
+    /// events that it does not know. Returns at most `limit` rows of other tables.
+    ///
+    /// The memory of a call grows neither with the number of orders nor with `limit`: an implementation keeps a few
+    /// orders at a time, and only the faults of those before.
+    async fn unreadable(&self, after: OrderId, limit: usize)
+    -> Result<FoundUnreadable, StoreError>;
 
     /// Makes up to `limit` pending deliveries due at `now` that are due more than
     /// [`FARTHEST_DUE`](crate::delivery::FARTHEST_DUE) later, and their endpoints. Returns their number. May leave some

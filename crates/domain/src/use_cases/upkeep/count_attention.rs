@@ -12,8 +12,11 @@ use crate::{
 /// Longest pause between two looks: orders become late within minutes.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// Number of orders that may be late that a look reads.
+/// Maximum number of orders that may be late that a step reads.
 const READ: usize = 2_000;
+
+/// Number of them that are in memory at the same time. An order may have 100 kB.
+const AT_ONCE: usize = 100;
 
 /// The numbers of late orders, by code. Test orders do not count.
 pub type LateOrders = [(Attention, usize); Attention::ALL.len()];
@@ -39,10 +42,23 @@ impl CountAttention {
         Self { admin, clock, round: Round::default(), found: none(), counted: none() }
     }
 
-    /// Counts those of the next orders. Returns the pause before the next look.
-    async fn look(&mut self) -> Result<Duration, StoreError> {
+    /// Counts those of the next orders. Returns the pause before the next step.
+    async fn count(&mut self) -> Result<Duration, StoreError> {
+        let mut left = READ / AT_ONCE;
+        loop {
+            let (is_full, pause) = self.look().await?;
+            left -= 1;
+            if !is_full || left == 0 {
+                return Ok(pause);
+            }
+        }
+    }
+
+    /// Counts those of some orders. Returns whether the next ones may have others at once, and the pause before them.
+    async fn look(&mut self) -> Result<(bool, Duration), StoreError> {
         let now = self.clock.now();
-        let look = self.admin.maybe_late(now, self.round.after(), READ).await?;
+        let look = self.admin.maybe_late(now, self.round.after(), AT_ONCE).await?;
+        let is_full = look.orders.len() == AT_ONCE && look.looked_at.is_some();
         for order in look.orders.iter().filter(|order| !order.stored.is_test) {
             let codes = Attention::of(&order.stored, order.counts, now);
             for (code, count) in &mut self.found {
@@ -55,7 +71,7 @@ impl CountAttention {
         if look.looked_at.is_none() {
             self.found = none();
         }
-        Ok(self.round.go_on(look.looked_at).min(PAUSE))
+        Ok((is_full, self.round.go_on(look.looked_at).min(PAUSE)))
     }
 }
 
@@ -64,7 +80,7 @@ impl Worker for CountAttention {
 
     /// Counts the late ones of the next orders.
     async fn step(&mut self) -> Step<LateOrders> {
-        match self.look().await {
+        match self.count().await {
             Ok(pause) => Step { result: Ok(self.counted), pause },
             Err(error) => Step { result: Err(error), pause: PAUSE },
         }
@@ -84,6 +100,21 @@ mod tests {
 
     /// A day after the appointment of the sample.
     const NOW: OffsetDateTime = datetime!(2026-12-02 20:30 UTC);
+
+    /// Only a few of them are in memory at the same time.
+    #[tokio::test]
+    async fn step_reads_many_orders_a_few_at_a_time() {
+        let stored = stored_order(NOW - Duration::days(9));
+        let mut admin = MockOrderAdmin::new();
+        admin.expect_maybe_late().times(READ / AT_ONCE).returning(move |_, after, limit| {
+            assert_eq!(limit, AT_ONCE);
+            let orders = vec![ListedOrder::from(stored.clone()); limit];
+            Ok(FoundLate { orders, looked_at: Some(OrderId(after.0 + 100)) })
+        });
+        let mut worker = CountAttention::new(Arc::new(admin), clock(NOW));
+        let counts = worker.step().await.result.unwrap();
+        assert!(counts.contains(&(Attention::Unassigned, READ)), "{counts:?}");
+    }
 
     #[tokio::test]
     async fn round_counts_late_orders_without_test_orders() {

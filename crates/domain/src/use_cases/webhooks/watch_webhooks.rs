@@ -1,9 +1,9 @@
 //! Use case: tell clients of webhook endpoints that fail, disable those, and forget old deliveries.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, mem, sync::Arc, time::Duration};
 
 use crate::{
-    order::EmailAddress,
+    order::{EmailAddress, OrderId},
     ports::{
         ApiKeyRepo, Clock, Notice, NoticeOutcome, Notifier, NotifyError, StoreError, UnreadableRow,
         WebhookQueue, WebhookRepo,
@@ -22,8 +22,11 @@ const BATCH_PAUSE: Duration = Duration::from_millis(50);
 /// Deliveries that a step looks at to forget them.
 const BATCH: usize = 100;
 
-/// Unreadable rows of each kind that a step looks for.
+/// Unreadable rows of other tables than that of orders that a step looks for.
 const UNREADABLE: usize = 100;
+
+/// Number of unreadable rows with which a round ends: so many are remembered at most, and those of a step.
+const REMEMBERED: usize = 1_000;
 
 /// The outcome of a step.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -32,7 +35,7 @@ pub struct WatchStep {
     pub disabled: Vec<EndpointId>,
     /// Endpoints that fail or are disabled, and what became of the mail to their clients.
     pub notices: Vec<(EndpointId, NoticeOutcome)>,
-    /// Rows that cannot be read, and that the step before had not found.
+    /// Rows that cannot be read, and that neither this round through the orders nor the one before has found.
     pub unreadable: Vec<UnreadableRow>,
     /// Number of deliveries that were removed.
     pub forgotten: usize,
@@ -51,8 +54,19 @@ pub struct WatchWebhooks {
     pub notifier: Arc<dyn Notifier>,
     /// Tells the time.
     pub clock: Arc<dyn Clock>,
-    /// The rows that could not be read in the last step.
-    pub unreadable: BTreeSet<UnreadableRow>,
+    /// Where it looks for rows that cannot be read.
+    pub look: UnreadableLook,
+}
+
+/// A round through all orders, some in each step: an instance has little memory and leaves the database to requests.
+#[derive(Debug, Default)]
+pub struct UnreadableLook {
+    /// The last order of the step before; `None` if a round begins.
+    last: Option<OrderId>,
+    /// What this round has found.
+    found: BTreeSet<UnreadableRow>,
+    /// What the round before has found.
+    known: BTreeSet<UnreadableRow>,
 }
 
 impl WatchWebhooks {
@@ -99,10 +113,14 @@ impl WatchWebhooks {
     }
 
     async fn unreadable(&mut self) -> Result<Vec<UnreadableRow>, StoreError> {
-        let faults: BTreeSet<_> =
-            self.deliveries.unreadable(UNREADABLE).await?.into_iter().collect();
-        let new = faults.difference(&self.unreadable).cloned().collect();
-        self.unreadable = faults;
+        let UnreadableLook { last, found, known } = &mut self.look;
+        let look = self.deliveries.unreadable(last.unwrap_or(OrderId(0)), UNREADABLE).await?;
+        let is_new = |row: &UnreadableRow| found.insert(row.clone()) && !known.contains(row);
+        let new = look.rows.into_iter().filter(is_new).collect();
+        *last = look.looked_at.filter(|_| found.len() < REMEMBERED);
+        if last.is_none() {
+            *known = mem::take(found);
+        }
         Ok(new)
     }
 
@@ -134,7 +152,7 @@ mod tests {
     use super::*;
     use crate::{
         api_key::{ApiKey, ApiKeyId, ClientId, NewApiKey},
-        ports::{MockApiKeyRepo, MockNotifier, MockWebhookQueue, MockWebhookRepo},
+        ports::{FoundUnreadable, MockApiKeyRepo, MockNotifier, MockWebhookQueue, MockWebhookRepo},
         test_support::{api_key, clock, doubtful_clock, endpoint},
         webhook::DisabledBy,
     };
@@ -176,9 +194,9 @@ mod tests {
             .withf(|before, limit| (*before, *limit) == (datetime!(2026-12-01 12:00 UTC), BATCH))
             .returning(move |_, _| Ok(forgotten));
         let mut faults = vec![vec!["b"], vec!["a", "b"], vec!["a"]];
-        deliveries.expect_unreadable().returning(move |_| {
+        deliveries.expect_unreadable().returning(move |_, _| {
             let faults = faults.pop().unwrap_or_default();
-            Ok(faults.into_iter().map(row).collect())
+            Ok(FoundUnreadable { rows: faults.into_iter().map(row).collect(), looked_at: None })
         });
         let mut repo = MockApiKeyRepo::new();
         repo.expect_list().returning(move || Ok(keys.clone()));
@@ -188,7 +206,7 @@ mod tests {
             keys: Arc::new(repo),
             notifier: Arc::new(notifier),
             clock: clock(NOW),
-            unreadable: BTreeSet::new(),
+            look: UnreadableLook::default(),
         }
     }
 
@@ -200,6 +218,52 @@ mod tests {
         for expected in [&["a"][..], &["b"], &[]] {
             let expected: Vec<_> = expected.iter().map(|fault| row(fault)).collect();
             assert_eq!(watch.step().await.result.unwrap().unreadable, expected);
+        }
+    }
+
+    /// Returns a worker whose looks find these rows, and the orders at which they begin and end.
+    fn looking(looks: Vec<(i64, Vec<String>, Option<i64>)>) -> WatchWebhooks {
+        let mut endpoints = MockWebhookRepo::new();
+        endpoints.expect_untold().returning(|_| Ok(Vec::new()));
+        let mut deliveries = MockWebhookQueue::new();
+        deliveries.expect_forget().returning(|_, _| Ok(0));
+        let mut looks = looks.into_iter();
+        deliveries.expect_unreadable().returning(move |after, _| {
+            let (begins, faults, ends) = looks.next().unwrap();
+            assert_eq!(after, OrderId(begins));
+            let rows = faults.iter().map(|fault| row(fault)).collect();
+            Ok(FoundUnreadable { rows, looked_at: ends.map(OrderId) })
+        });
+        let deliveries = Arc::new(deliveries);
+        WatchWebhooks { deliveries, ..watch(endpoints, vec![], MockNotifier::new(), 0) }
+    }
+
+    #[tokio::test]
+    async fn step_goes_on_where_the_one_before_stopped() {
+        let faults = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        let mut watch = looking(vec![
+            (0, faults(&["a"]), Some(1_000)),
+            (1_000, faults(&["b"]), None),
+            (0, faults(&["a", "c"]), Some(1_000)),
+            (1_000, faults(&["b"]), None),
+        ]);
+        for expected in [&["a"][..], &["b"], &["c"], &[]] {
+            let expected: Vec<_> = expected.iter().map(|fault| row(fault)).collect();
+            assert_eq!(watch.step().await.result.unwrap().unreadable, expected);
+        }
+    }
+
+    #[tokio::test]
+    async fn round_ends_when_enough_rows_are_remembered() {
+        let many = |from: usize| (from..from + 600).map(|number| number.to_string()).collect();
+        let looks = vec![
+            (0, many(0), Some(1_000)),
+            (1_000, many(600), Some(2_000)),
+            (0, many(0), Some(1_000)),
+        ];
+        let mut watch = looking(looks);
+        for expected in [600, 600, 0] {
+            assert_eq!(watch.step().await.result.unwrap().unreadable.len(), expected);
         }
     }
 
