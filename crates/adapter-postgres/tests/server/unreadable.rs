@@ -85,7 +85,7 @@ async fn other_unreadable_rows_are_named() {
     // Only the pause before a retry depends on it.
     database.sql("UPDATE deliveries SET attempts = -1");
     assert_eq!(DeliveryQueue::list(&store, false, 1).await.unwrap()[0].attempts, 0);
-    assert_eq!(store.lease(NOW, Duration::MINUTE, 1).await.unwrap().len(), 1);
+    assert_eq!(DeliveryQueue::lease(&store, NOW, Duration::MINUTE, 1).await.unwrap().len(), 1);
 }
 
 #[tokio::test]
