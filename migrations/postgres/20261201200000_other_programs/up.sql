@@ -50,6 +50,9 @@ $$;
 CREATE TRIGGER orders_erase_day_start BEFORE UPDATE OF erased_at ON orders
     FOR EACH ROW WHEN (OLD.erased_at IS NULL AND NEW.erased_at IS NOT NULL) EXECUTE FUNCTION erase_day_start();
 
+-- The condition of the trigger reads it as the user of the INSERT, who needs no right on the sequence to draw from it.
+GRANT SELECT ON SEQUENCE orders_id_seq TO PUBLIC;
+
 DROP TRIGGER orders_refuse_drawn ON orders;
 
 CREATE TRIGGER orders_refuse_drawn BEFORE INSERT ON orders FOR EACH ROW
