@@ -109,17 +109,31 @@ fn rate(per_second: Option<i64>, burst: Option<i64>) -> Result<Option<Rate>, Try
 #[auto_type(no_type_alias)]
 pub fn valid_key(id: ApiKeyId, at: OffsetDateTime) -> _ {
     let id: i64 = id.0;
+    let valid: is_valid = is_valid(at);
+    api_keys::table.filter(api_keys::id.eq(id).and(valid))
+}
+
+/// The condition of a key that is neither revoked nor expired at an instant.
+#[auto_type]
+fn is_valid(at: OffsetDateTime) -> _ {
     let at: Utc = Utc(at);
-    let is_valid = api_keys::expires_at.is_null().or(api_keys::expires_at.gt(at));
-    api_keys::table.filter(api_keys::id.eq(id).and(api_keys::revoked_at.is_null()).and(is_valid))
+    let counts = api_keys::expires_at.is_null().or(api_keys::expires_at.gt(at));
+    api_keys::revoked_at.is_null().and(counts)
+}
+
+/// The condition of a key of a client, valid or not.
+#[auto_type]
+fn is_of_client(client: i64) -> _ {
+    let own = api_keys::client_id.eq(client).or(api_keys::id.eq(client));
+    api_keys::for_service.is_null().and(own)
 }
 
 /// Selects the keys of a client, valid or not.
 #[auto_type(no_type_alias)]
 pub fn keys_of(client: ClientId) -> _ {
     let id: i64 = client.0;
-    let is_of_client = api_keys::client_id.eq(id).or(api_keys::id.eq(id));
-    api_keys::table.filter(api_keys::for_service.is_null().and(is_of_client))
+    let own: is_of_client = is_of_client(id);
+    api_keys::table.filter(own)
 }
 
 /// Selects the names of the keys of a party that are neither revoked nor expired at an instant.
@@ -127,15 +141,10 @@ pub fn keys_of(client: ClientId) -> _ {
 pub fn names_of_valid_keys(party: Party, at: OffsetDateTime) -> _ {
     let client: i64 = client_of(party);
     let service: i64 = service_of(party);
-    let at: Utc = Utc(at);
-    let has_client = api_keys::client_id.eq(client).or(api_keys::id.eq(client));
-    let is_of_client = api_keys::for_service.is_null().and(has_client);
-    let is_of_party = api_keys::for_service.eq(service).or(is_of_client);
-    let is_valid = api_keys::expires_at.is_null().or(api_keys::expires_at.gt(at));
-    api_keys::table
-        .filter(is_of_party)
-        .filter(api_keys::revoked_at.is_null().and(is_valid))
-        .select(api_keys::name)
+    let of_client: is_of_client = is_of_client(client);
+    let valid: is_valid = is_valid(at);
+    let own = api_keys::for_service.eq(service).or(of_client);
+    api_keys::table.filter(own).filter(valid).select(api_keys::name)
 }
 
 /// Returns the number of a client, or 0, which no client has.

@@ -14,6 +14,7 @@ use crate::{
     Unreadable, Utc, digest,
     people::{doer_of, stored_doer},
     schema::documents,
+    text::{Lossy, LossyNullable},
 };
 
 /// Selects a document.
@@ -54,7 +55,9 @@ pub struct DocumentBeforeRow {
     order_id: i64,
     signed: bool,
     position: i32,
+    #[diesel(deserialize_as = LossyNullable)]
     key: Option<String>,
+    #[diesel(deserialize_as = Lossy)]
     name: String,
     sha256: Vec<u8>,
     added_at: Option<Utc>,

@@ -7,7 +7,7 @@ use diesel::{
     sql_types::{Nullable, Text},
 };
 
-/// A text; what is not UTF-8 in it is U+FFFD.
+/// A text in which bytes that are not UTF-8 are U+FFFD.
 #[derive(FromSqlRow)]
 pub struct Lossy(pub String);
 

@@ -17,6 +17,7 @@ use crate::{
     instant::farthest_due,
     party::{party_of, stored_party},
     schema::webhook_endpoints,
+    text::{Lossy, LossyNullable},
 };
 
 fn stored_events(events: &BTreeSet<EventType>) -> String {
@@ -60,12 +61,16 @@ pub struct EndpointRow {
     party: i64,
     is_test: bool,
     api_key_id: Option<i64>,
+    #[diesel(deserialize_as = Lossy)]
     url: String,
+    #[diesel(deserialize_as = Lossy)]
     events: String,
+    #[diesel(deserialize_as = LossyNullable)]
     description: Option<String>,
     created_at: Utc,
     failed_at: Option<Utc>,
     disabled_at: Option<Utc>,
+    #[diesel(deserialize_as = LossyNullable)]
     disabled_by: Option<String>,
 }
 
@@ -225,6 +230,7 @@ pub struct TargetRow {
     pub party: i64,
     /// Since when it has waited for a delivery.
     pub due_at: Option<Utc>,
+    #[diesel(deserialize_as = Lossy)]
     pub(crate) url: String,
     #[diesel(embed)]
     pub(crate) secrets: SecretsRow,

@@ -10,7 +10,7 @@ BEGIN
                 'so sessions draw identifiers of orders before their INSERT', ahead),
             HINT = 'Run ALTER SEQUENCE orders_id_seq CACHE 1.';
     END IF;
-    IF NEW.id > pg_sequence_last_value('orders_id_seq') THEN
+    IF NEW.id > coalesce(pg_sequence_last_value('orders_id_seq'), 0) THEN
         RAISE EXCEPTION USING ERRCODE = 'check_violation',
             MESSAGE = format('the identifier %s of an order is ahead of the sequence orders_id_seq', NEW.id),
             HINT = 'A program leaves the column id out: INSERT ... RETURNING id returns it. '
@@ -57,7 +57,7 @@ DROP TRIGGER orders_refuse_drawn ON orders;
 
 CREATE TRIGGER orders_refuse_drawn BEFORE INSERT ON orders FOR EACH ROW
     WHEN (NEW.id <= nullif(current_setting('notary_orders.last_order', true), '')::bigint
-        OR NEW.id > pg_sequence_last_value('orders_id_seq'))
+        OR NEW.id > coalesce(pg_sequence_last_value('orders_id_seq'), 0))
     EXECUTE FUNCTION refuse_drawn_identifier();
 
 CREATE TRIGGER orders_keep_identifier BEFORE UPDATE OF id ON orders FOR EACH ROW

@@ -173,7 +173,7 @@ impl WebhookQueue for PostgresStore {
         after: OrderId,
         limit: usize,
     ) -> Result<FoundUnreadable, StoreError> {
-        let mut rows = if after == OrderId(0) { self.other_faults().await? } else { Vec::new() };
+        let mut rows = self.other_faults().await?;
         rows.truncate(limit);
         let look =
             async move |connection: &mut AsyncPgConnection| look_at_orders(connection, after).await;

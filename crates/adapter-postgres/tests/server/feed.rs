@@ -122,6 +122,11 @@ async fn identifier_that_was_drawn_before_its_insert_is_refused() {
     let refused = other.batch_execute(&insert("1000000", "F-3")).await.unwrap_err();
     let expected = "the identifier 1000000 of an order is ahead of the sequence orders_id_seq";
     assert_eq!(refused.as_db_error().unwrap().message(), expected);
+    // The same of a sequence that has drawn nothing.
+    database.sql("ALTER SEQUENCE orders_id_seq RESTART");
+    let refused = other.batch_execute(&insert("1000000", "F-3")).await.unwrap_err();
+    assert_eq!(refused.as_db_error().unwrap().message(), expected);
+    database.sql("SELECT setval('orders_id_seq', (SELECT max(id) FROM orders))");
     let changed = other.batch_execute("UPDATE orders SET id = id + 7").await.unwrap_err();
     assert_eq!(changed.as_db_error().unwrap().message(), "an order keeps its identifier");
 

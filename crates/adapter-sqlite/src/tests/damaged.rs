@@ -77,7 +77,8 @@ async fn unreadable_order_is_named_wherever_it_is() {
     let store = open(&directory).await;
     store.create(&new_order("F-1", NOW), WINDOW).await.unwrap();
     many_orders(&directory, 2_099);
-    let damage = "UPDATE orders SET details = '{}' WHERE id IN (1, 2050)";
+    let damage = "UPDATE orders SET details = '{}' WHERE id IN (1, 2050);
+        UPDATE orders SET erased_at = created_at WHERE id BETWEEN 2 AND 1500";
     outsider(&path(&directory)).batch_execute(damage).unwrap();
     for (after, named, looked_at) in
         [(0, Some(1), Some(1_000)), (1_000, None, Some(2_000)), (2_000, Some(2_050), None)]

@@ -172,7 +172,7 @@ impl WebhookQueue for SqliteStore {
         after: OrderId,
         limit: usize,
     ) -> Result<FoundUnreadable, StoreError> {
-        let mut rows = if after == OrderId(0) { self.other_faults().await? } else { Vec::new() };
+        let mut rows = self.other_faults().await?;
         rows.truncate(limit);
         let look = move |connection: &mut SqliteConnection| look_at_orders(connection, after);
         let (orders, looked_at) = self.read(look).await?.end();

@@ -1,7 +1,7 @@
 //! The database: whether it can be reached and used, whether it keeps what it acknowledges, and
 //! whether its clock agrees with that of this machine.
 
-use std::{path::Path, sync::Arc, time::Instant};
+use std::{collections::BTreeSet, path::Path, sync::Arc, time::Instant};
 
 use adapter_postgres::{Facts, Inspection, MigrateError, PostgresStore, Protection};
 use adapter_sqlite::{InspectError, MigrateError as SqliteMigrateError, SqliteStore};
@@ -115,7 +115,7 @@ fn judge_orphans(orphans: &[(String, i64)], found: &mut Findings) {
 /// millions of orders: no look begins after `until`, besides the first one.
 async fn judge_webhooks(deliveries: &dyn WebhookQueue, until: Instant, found: &mut Findings) {
     const NAMED: usize = 3;
-    let (mut faults, mut next) = (Vec::new(), Some(OrderId(0)));
+    let (mut faults, mut next) = (BTreeSet::new(), Some(OrderId(0)));
     while let Some(after) = next.filter(|_| faults.len() <= NAMED) {
         if after.0 > 0 && Instant::now() >= until {
             found.check = "database";

@@ -43,7 +43,10 @@ fn sqlite(path: &str) -> Result<Database> {
     // With an @, what looks like a name may be a part of a password.
     match query.split_once('=') {
         Some((name, _)) if !query.contains('@') => {
-            bail!("the parameter {name} is not known here; remove it: sqlite://PATH has none")
+            bail!(
+                "the parameter {name} is not known here; remove it: sqlite://PATH has none. An older version made \
+                a file with this text in its name: rename that to PATH"
+            )
         }
         _ => bail!("sqlite://PATH has no parameters, and PATH no question mark"),
     }
@@ -159,7 +162,8 @@ mod tests {
         let path = "data/orders #1 & 100%.sqlite";
         let parsed = format!("sqlite://{path}").parse::<Database>();
         assert!(matches!(parsed, Ok(Database::Sqlite(named)) if named == Path::new(path)));
-        let expected = "the parameter mode is not known here; remove it: sqlite://PATH has none";
+        let expected = "the parameter mode is not known here; remove it: sqlite://PATH has none. An older \
+            version made a file with this text in its name: rename that to PATH";
         for query in ["mode=rwc", "mode=ro&cache=shared"] {
             assert_eq!(error(&format!("sqlite://n.sqlite?{query}")).as_deref(), Some(expected));
         }

@@ -213,7 +213,7 @@ impl Begun {
     }
 }
 
-/// What was admitted ends with the rights that it had. The next request has the new ones.
+/// An admitted request ends with the rights that it had. The next one has the new ones.
 async fn change_of_an_admin_who_is_none_any_more_ends(kind: Kind) {
     let app = kind.app().await;
     let (_, mut eve) = signed_in(&app, CLIENT, "Eve", Role::Admin).await;

@@ -227,7 +227,7 @@ pub struct UnreadableRow {
     pub fault: String,
 }
 
-/// What a look for rows that cannot be read has found.
+/// The outcome of a look for rows that cannot be read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FoundUnreadable {
     /// The rows.
@@ -326,8 +326,8 @@ pub trait WebhookQueue: Send + Sync {
     -> Result<Retried, StoreError>;
 
     /// Looks for rows that this version of the service cannot read, and so leaves alone: among a bounded number of
-    /// the next orders after an identifier, and with 0 also among the rows of other tables, such as endpoints with
-    /// events that it does not know. Returns at most `limit` rows of other tables.
+    /// the next orders after an identifier, and among the rows of other tables, such as endpoints with events that it
+    /// does not know. Returns at most `limit` rows of other tables.
     ///
     /// The memory of a call grows neither with the number of orders nor with `limit`: an implementation keeps a few
     /// orders at a time, and only the faults of those before.

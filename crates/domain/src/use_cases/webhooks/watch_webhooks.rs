@@ -63,9 +63,9 @@ pub struct WatchWebhooks {
 pub struct UnreadableLook {
     /// The last order of the step before; `None` if a round begins.
     last: Option<OrderId>,
-    /// What this round has found.
+    /// The rows of this round.
     found: BTreeSet<UnreadableRow>,
-    /// What the round before has found.
+    /// The rows of the round before.
     known: BTreeSet<UnreadableRow>,
 }
 

@@ -10,7 +10,7 @@ use crate::{
     harness::{created, eventually_async},
 };
 
-/// Time limit for what reads thousands of orders.
+/// Time limit of an action that reads thousands of orders.
 const LONG: Duration = Duration::from_secs(300);
 
 impl Console {
