@@ -182,33 +182,33 @@ impl MailSubject {
         if change.actor == Actor::Client {
             return None;
         }
-        let is_now = |status: OrderStatus| status.as_str() == change.order_status;
-        // Another reason or notary is in it, too.
-        if is_now(OrderStatus::DID_NOT_SIGN) {
-            return Some(Self::NotSigned);
-        }
-        if change.order_status == change.previous_status {
+        let now = Self::of_status(&change.order_status);
+        // The mail of documents that are not signed has another reason or notary, too.
+        if change.order_status == change.previous_status && now != Some(Self::NotSigned) {
             return Some(Self::NotaryAssigned);
         }
-        if is_now(OrderStatus::CONFIRMED) {
-            return Some(Self::Confirmed);
+        if now.is_some() {
+            return now;
         }
-        if is_now(OrderStatus::SIGNED) {
-            return Some(Self::Signed);
+        let is_assigned = change.order_status == OrderStatus::ASSIGNED.as_str();
+        // A completed order was signed.
+        let was_told = change.previous_status == OrderStatus::COMPLETED.as_str()
+            || Self::of_status(&change.previous_status).is_some();
+        match change.notary_changed {
+            Some(true) => Some(Self::NotaryAssigned),
+            Some(false) => (is_assigned && was_told).then_some(Self::AssignedAgain),
+            None => is_assigned.then_some(Self::NotaryAssigned),
         }
-        // These were told.
-        let ends = [
-            OrderStatus::CONFIRMED,
-            OrderStatus::SIGNED,
-            OrderStatus::DID_NOT_SIGN,
-            OrderStatus::COMPLETED,
+    }
+
+    /// Returns the mail that a status causes, whatever the notary is.
+    fn of_status(status: &str) -> Option<Self> {
+        let told = [
+            (OrderStatus::CONFIRMED, Self::Confirmed),
+            (OrderStatus::SIGNED, Self::Signed),
+            (OrderStatus::DID_NOT_SIGN, Self::NotSigned),
         ];
-        let is_set_back = ends.iter().any(|end| end.as_str() == change.previous_status);
-        match (change.notary_changed, is_now(OrderStatus::ASSIGNED)) {
-            (Some(true), _) | (None, true) => Some(Self::NotaryAssigned),
-            (Some(false), true) if is_set_back => Some(Self::AssignedAgain),
-            _ => None,
-        }
+        told.into_iter().find(|(known, _)| known.as_str() == status).map(|(_, subject)| subject)
     }
 
     /// Returns whether one side of an order gets the mails. Those of a cancellation go to the addresses
